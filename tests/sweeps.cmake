@@ -256,6 +256,8 @@ set(sweeps
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # math/sincos_quick_test.cpp
   SinCosQuick.every_angle_is_off_by_what_its_bounds_are_made_of
+  # cuda/host/prepare_emulated_test.cpp
+  EmulatedPrepare.threads_of_many_calls_wait_for_what_others_write
   # cuda/host/prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.hundreds_of_calls_of_mla_give_the_bytes_of_the_cpu

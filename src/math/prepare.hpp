@@ -75,7 +75,7 @@ PHASOR_HD inline float quotient(float x, float scale, float reciprocal) {
 PHASOR_HD inline bool has_quotients(float scale) { return scale > 0x1p-40F && scale < 0x1p40F; }
 /// The same for x of 16 bits with one correction, which leaves an error of less than 2^-46. What 8 bits round at has at most 8 digits, and
 /// x 11: no scale gives a quotient that is as near to where rounding to float32 and to 8 bits would part, but for powers of two divided by
-/// a scale whose digits are all ones. (All of them were tried: the next ones are 2^-44 away.)
+/// a scale whose digits are all ones. (All of them were tried: the next one is 2^-39 away.)
 PHASOR_HD inline float short_quotient(float x, float scale, float reciprocal) {
   const float first = x * reciprocal;
   const float second = fmaf(fmaf(-first, scale, x), reciprocal, first);

@@ -172,7 +172,8 @@ class NaivePrepare {
             block * scales.strides[0] + token * scales.strides[1] + head * scales.strides[2] + c / group * scales.strides[3];
         if (scales.encoding == CacheScales::Encoding::f32) static_cast<float*>(scales.data)[at] = scale;
         if (scales.encoding == CacheScales::Encoding::ue8m0) {
-          static_cast<std::uint8_t*>(scales.data)[at] = static_cast<std::uint8_t>(std::lround(std::log2(scale)) + 127);
+          static_cast<std::uint8_t*>(scales.data)[at] =
+              std::isnan(scale) ? std::uint8_t{255} : static_cast<std::uint8_t>(std::lround(std::log2(scale)) + 127);
         }
         value = scales.use == CacheScales::Use::divide ? value / scale : value * (1.0F / scale);
       }
@@ -187,7 +188,9 @@ class NaivePrepare {
     for (std::int64_t c = first; c < end; ++c) most = std::fmax(most, std::fabs(x[static_cast<std::size_t>(cache.first_channel + c)]));
     const float largest = cache.storage == Storage::f8_e4m3 ? 448.0F : cache.storage == Storage::f8_e5m2 ? 57344.0F : 127.0F;
     const float scale = std::fmax(most / largest, cache.scales.least);
-    return cache.scales.encoding == CacheScales::Encoding::f32 ? scale : static_cast<float>(std::exp2(std::ceil(std::log2(double{scale}))));
+    if (cache.scales.encoding == CacheScales::Encoding::f32) return scale;
+    // No power of two is as large as an infinity.
+    return std::isinf(scale) ? NAN : static_cast<float>(std::exp2(std::ceil(std::log2(double{scale}))));
   }
 
   const PrepareInputs& inputs_;

@@ -60,10 +60,17 @@ Status squads_of(const char* where, const job::PrepareJob& job, const Execution&
                 &parameter);
 }
 
-/// Values by channels have a kernel of their own, behind that of the others; a second launch takes longer than few tokens do.
+/// Whether a kernel is on the current device, or can be brought there.
+Status check_there(const char* where, const void* kernel) {
+  cudaFuncAttributes attributes = {};
+  return status_of(where, cudaFuncGetAttributes(&attributes, kernel));
+}
+/// Values by channels have a kernel of their own, behind that of the others; a second launch takes longer than few tokens do. What it may
+/// be refused for while the device is sound, a kernel that finds no room there, is asked before the first: nothing is written then.
 Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Execution& execution) {
   if (!has_columns(job) || job.turn.batch * job.turn.tokens <= kFewColumnTokens) return squads_of(where, job, execution);
   if (job.operand_count > 1) {
+    if (Status s = check_there(where, column_kernel(job.turn.dtype)); !s) return s;
     job::PrepareJob others = job;
     --others.operand_count;
     if (Status s = squads_of(where, others, execution); !s) return s;

@@ -2,6 +2,8 @@
 // Blocks of src/cuda/prepare/latent run by the host, thread after thread.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -10,8 +12,10 @@
 
 namespace phasor::test {
 
-/// How many calls were made ready so.
+/// How many calls were made ready so, of each cut, and of how many sinks the last group of a scale has fewer channels.
 inline unsigned latent_calls = 0;
+inline std::array<unsigned, 3> latent_cuts = {};
+inline unsigned latent_partial_groups = 0;
 
 /// A warp; the last lanes go first. What is read is there at once, as it may be.
 struct HostLatentWarp {
@@ -41,32 +45,42 @@ struct HostLatentWarp {
   }
 };
 
-template <DType dtype>
+template <class Machine, DType dtype>
 void latent_on_host(const cuda::LatentWork& work) {
   const cuda::LatentLaunch launch = cuda::latent_launch(work);
   const unsigned warps = launch.grid.threads / cuda::kLatentLanes;
   const job::RowSource& rows = work.job.turn.rows;
   const cuda::SquadWorkAt at = {&work, {&rows}, rows.steps, rows.axis_of_pair};
   const auto tokens = static_cast<unsigned>(work.job.turn.tokens);
-  HostLatentWarp warp;
+  std::vector<cuda::Words> shared(launch.shared_bytes / sizeof(cuda::Words));
+  auto* const first = reinterpret_cast<std::byte*>(shared.data());
   for (unsigned z = 0; z < launch.grid.blocks[2]; ++z) {
     for (unsigned y = 0; y < launch.grid.blocks[1]; ++y) {
-      for (unsigned token = 0; token < launch.grid.blocks[0] * warps; ++token) {
-        if (token >= tokens) continue;
-        std::vector<cuda::Words> shared(launch.shared_bytes / warps / sizeof(cuda::Words), cuda::Words{{0x7fc0, 1, 2, 3}});
-        const cuda::LatentPlace place = {{static_cast<int>(z), static_cast<int>(token), 0}, static_cast<int>(y)};
-        auto* const first = reinterpret_cast<std::byte*>(shared.data());
-        cuda::prepare_latent<dtype>(work.latent, at, place, cuda::latent_memory(work.latent, work.shape.pairs, first), warp);
+      for (unsigned x = 0; x < launch.grid.blocks[0]; ++x) {
+        std::fill(shared.begin(), shared.end(), cuda::Words{{0x7fc0, 1, 2, 3}});
+        Machine::latent(static_cast<int>(warps), [&](auto& warp, int index) {
+          const unsigned token = x * warps + static_cast<unsigned>(index);
+          if (token >= tokens) return;
+          const cuda::LatentPlace place = {{static_cast<int>(z), static_cast<int>(token), 0}, static_cast<int>(y)};
+          std::byte* const own = first + static_cast<unsigned>(index) * work.latent.warp_bytes;
+          cuda::prepare_latent<dtype>(work.latent, at, place, cuda::latent_memory(work.latent, work.shape.pairs, own), warp);
+        });
       }
     }
   }
 }
-inline void latent_on_host(const job::PrepareJob& job) {
-  ++latent_calls;
+template <class Machine>
+void latent_on_host(const job::PrepareJob& job) {
   cuda::LatentWork work = cuda::latent_work(job);
   constexpr std::int64_t kCutAs[] = {1, cuda::kFewLatentTokens + 1, cuda::kSomeLatentTokens + 1};  // few tokens, some, most
-  cuda::cut_latent(work, kCutAs[latent_calls % std::size(kCutAs)]);
-  job.turn.dtype == DType::f16 ? latent_on_host<DType::f16>(work) : latent_on_host<DType::bf16>(work);
+  const unsigned cut = ++latent_calls % std::size(kCutAs);
+  ++latent_cuts[cut];
+  for (int s = 0; s < work.latent.sink_count; ++s) {
+    const cuda::LatentSink& sink = work.latent.sinks[s];
+    if (sink.groups > 0 && sink.count % sink.group_vectors != 0) ++latent_partial_groups;
+  }
+  cuda::cut_latent(work, kCutAs[cut]);
+  job.turn.dtype == DType::f16 ? latent_on_host<Machine, DType::f16>(work) : latent_on_host<Machine, DType::bf16>(work);
 }
 
 }  // namespace phasor::test

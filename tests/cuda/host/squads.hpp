@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of src/cuda/prepare/squads run by the host, thread after thread.
+// Blocks of src/cuda/prepare/squads run by the host, thread after thread or (emulated_prepare.hpp) as contexts of their own: a Machine says
+// how. Machine::squads(threads, body) is body(block) of every block; plain, columns and latent likewise.
 #pragma once
 
 #include <array>
@@ -10,8 +11,10 @@
 
 namespace phasor::test {
 
-/// How many calls squads have made ready.
+/// How many calls squads have made ready, with norms and without.
 inline unsigned squad_calls = 0;
+inline unsigned squad_calls_with_norms = 0;
+inline unsigned squad_calls_without = 0;
 /// And how often a row was in doubt.
 inline unsigned squad_rows_again = 0;
 
@@ -57,42 +60,46 @@ struct HostSquadBlock {
   }
 };
 
-template <DType dtype, Pairing pairing, int vectors, bool norms>
+template <class Machine, DType dtype, Pairing pairing, int vectors, bool norms>
 void squads_on_host(const cuda::SquadWork& work) {
   const cuda::SquadLaunch grid = cuda::squad_launch(work);
   const job::RowSource& rows = work.job.turn.rows;
   const cuda::SquadWorkAt at = {&work, {&rows}, rows.steps, rows.axis_of_pair};
-  cuda::SquadShared shared{};
-  HostSquadBlock block{static_cast<int>(grid.threads)};
+  cuda::SquadShared shared;
   for (unsigned z = 0; z < grid.blocks[2]; ++z) {
     for (unsigned y = 0; y < grid.blocks[1]; ++y) {
       for (unsigned x = 0; x < grid.blocks[0]; ++x) {
         const cuda::SquadPlace place = {static_cast<int>(z), static_cast<int>(x), static_cast<int>(y) * work.shape.group_heads};
-        cuda::prepare_heads<dtype, pairing, vectors, norms>(at, place, shared, block);
+        shared = {};
+        Machine::squads(static_cast<int>(grid.threads),
+                        [&](auto& block) { cuda::prepare_heads<dtype, pairing, vectors, norms>(at, place, shared, block); });
       }
     }
   }
 }
-template <DType dtype, Pairing pairing>
+template <class Machine, DType dtype, Pairing pairing>
 void squads_on_host(const cuda::SquadWork& work) {
   const std::int64_t width = work.job.operands[0].head_dim;
   const auto of_width = [&]<bool norms>() {
-    if (width == 64) squads_on_host<dtype, pairing, 2, norms>(work);
-    if (width == 128) squads_on_host<dtype, pairing, 4, norms>(work);
-    if (width == 256) squads_on_host<dtype, pairing, 8, norms>(work);
+    if (width == 64) squads_on_host<Machine, dtype, pairing, 2, norms>(work);
+    if (width == 128) squads_on_host<Machine, dtype, pairing, 4, norms>(work);
+    if (width == 256) squads_on_host<Machine, dtype, pairing, 8, norms>(work);
   };
   work.shape.norms ? of_width.template operator()<true>() : of_width.template operator()<false>();
 }
-template <DType dtype>
+template <class Machine, DType dtype>
 void squads_on_host(const cuda::SquadWork& work) {
-  work.job.turn.read == Pairing::half ? squads_on_host<dtype, Pairing::half>(work) : squads_on_host<dtype, Pairing::interleaved>(work);
+  work.job.turn.read == Pairing::half ? squads_on_host<Machine, dtype, Pairing::half>(work)
+                                      : squads_on_host<Machine, dtype, Pairing::interleaved>(work);
 }
-inline void squads_on_host(const job::PrepareJob& job) {
+template <class Machine>
+void squads_on_host(const job::PrepareJob& job) {
   ++squad_calls;
   const cuda::SquadWork work = cuda::squad_work(job);
-  if (job.turn.dtype == DType::f32) squads_on_host<DType::f32>(work);
-  if (job.turn.dtype == DType::f16) squads_on_host<DType::f16>(work);
-  if (job.turn.dtype == DType::bf16) squads_on_host<DType::bf16>(work);
+  (work.shape.norms ? squad_calls_with_norms : squad_calls_without) += 1;
+  if (job.turn.dtype == DType::f32) squads_on_host<Machine, DType::f32>(work);
+  if (job.turn.dtype == DType::f16) squads_on_host<Machine, DType::f16>(work);
+  if (job.turn.dtype == DType::bf16) squads_on_host<Machine, DType::bf16>(work);
 }
 
 }  // namespace phasor::test

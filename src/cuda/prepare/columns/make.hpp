@@ -95,7 +95,7 @@ struct ColumnMaker {
     return of.out + shared.at[token] + int64_t{place.first_head} * of.out_head + int64_t{channel} * of.out_inner;
   }
   PHASOR_HD bool is_scaled() const { return work.operand.scales != CacheScales::Kind::none; }
-  /// Two numbers as e4m3.
+  /// Numbers as they are before they become e4m3.
   template <int count>
   PHASOR_HD void scale(float (&x)[count]) const {
     if (is_scaled()) scale_values<count>(x, work.operand, {work.operand.scale, 1.0F / work.operand.scale}, true);

@@ -215,21 +215,21 @@ PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block
              [&](auto rests) { block.each([&](int thread) { maker.template finish<decltype(rests)::value>(thread, held.of(thread)); }); });
 }
 
-/// Tokens place.token, place.token + step, ... of a batch row: pages take three reads one after the other to be found, so many tokens' are
+/// Tokens first.token, first.token + step, ... of a batch row: pages take three reads one after the other to be found, so many tokens' are
 /// found at once.
 template <class Knows, class Block>
 PHASOR_HD inline void walk_plain(const SquadWorkAt& work, const SquadPlace& first, int step, PlainWalk& shared, Block& block) {
   const auto tokens = static_cast<int>(work.job().turn.tokens);
   block.depend();
-  for (SquadPlace place = first; place.token < tokens; place.token += kWalkPlaces * step) {
+  for (int64_t from = first.token; from < tokens; from += int64_t{kWalkPlaces} * step) {
     block.each([&](int thread) {
-      const int64_t token = int64_t{place.token} + int64_t{thread} * step;
+      const int64_t token = from + int64_t{thread} * step;
       if (thread >= kWalkPlaces || token >= tokens) return;
-      shared.places[thread] = job::place_of(work.job().places, place.batch, token, tokens);
+      shared.places[thread] = job::place_of(work.job().places, first.batch, token, tokens);
     });
     block.wait();
-    for (int i = 0; i < kWalkPlaces && place.token + int64_t{i} * step < tokens; ++i) {
-      const SquadPlace here = {place.batch, place.token + i * step, place.first_head};
+    for (int i = 0; i < kWalkPlaces && from + int64_t{i} * step < tokens; ++i) {
+      const SquadPlace here = {first.batch, static_cast<int>(from + int64_t{i} * step), first.first_head};
       prepare_plain<Knows>({work, here, shared.rows[i % 2], shared.places + i}, block);
     }
   }

@@ -20,8 +20,9 @@ constexpr std::int64_t kLeastWalk = 4;
 constexpr bool kOnlyPagesWalk = true;
 
 /// Of the work of squads: heads of 128 channels of 16 bits, all of them rotated by halves, norms as of Llama and Qwen (rms, a weight of the
-/// tensor's dtype for all heads, which rounded values are multiplied with) or none, caches of the tensor's dtype or e4m3 whose channels are
-/// neighbours, scales that are one number, every step rounded.
+/// tensor's dtype for all heads, which rounded values are multiplied with) or none, caches of the tensor's dtype or e4m3 in which eight
+/// neighbouring channels are one access (all of a head's, or vLLM's older keys, whose vectors lie a stride apart), scales that are one
+/// number, every step rounded.
 bool is_plain(const SquadWork& work);
 
 /// How a plain call is cut; it changes the shape.
