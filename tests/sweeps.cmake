@@ -258,6 +258,8 @@ set(sweeps
   SinCosQuick.every_angle_is_off_by_what_its_bounds_are_made_of
   # cuda/host/prepare_emulated_test.cpp
   EmulatedPrepare.threads_of_many_calls_wait_for_what_others_write
+  # cuda/host/prepare_routes_test.cpp
+  PrepareRoutes.random_calls_walk_on_gpus_of_up_to_175_multiprocessors
   # cuda/host/prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.hundreds_of_calls_of_mla_give_the_bytes_of_the_cpu

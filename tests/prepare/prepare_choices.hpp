@@ -27,7 +27,6 @@ class PrepareChoices {
  public:
   enum class Layout : std::uint8_t { contiguous, vllm, flash, nhd, hnd, sglang, mla_656, mla_584 };
 
- protected:
   PrepareChoices(std::uint64_t seed, CallsOf calls, SizeOf size)
       : random_(seed),
         of_models_(calls != CallsOf::any),
@@ -61,6 +60,14 @@ class PrepareChoices {
     choose_places();
   }
 
+  std::int64_t all_tokens() const { return batch_ * tokens_; }
+  /// Plain, of two heads a thread, and so many tokens that a GPU's blocks walk.
+  bool walks_on_gpu() const {
+    const bool whole = position_bytes_.empty() || positions_.type != PositionType::f64;
+    return plain_ && whole && tokens_ >= 4200 && kind_ == TokenPlaces::Kind::pages && heads_ % 2 == 0 && k_heads_ % 2 == 0;
+  }
+
+ protected:
   std::int64_t pick(std::int64_t n) { return static_cast<std::int64_t>(random_.bits() % static_cast<std::uint64_t>(n)); }
   bool coin() { return pick(2) == 0; }
   /// Ordinary ones, powers of two, those whose digits are all ones, and any.

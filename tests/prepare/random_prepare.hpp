@@ -30,11 +30,6 @@ class RandomPrepare : private PrepareChoices {
 
   const Memory8& memory() const { return memory_; }
   Storage k_storage() const { return k_storage_; }
-  std::int64_t all_tokens() const { return batch_ * tokens_; }
-  /// Plain, of two heads a thread, and so many tokens that a GPU's blocks walk.
-  bool walks_on_gpu() const {
-    return plain_ && tokens_ >= 4200 && kind_ == TokenPlaces::Kind::pages && heads_ % 2 == 0 && k_heads_ % 2 == 0;
-  }
 
   Status run(Memory8& memory, const RunPrepare& prepare) const {
     Pointers at{};

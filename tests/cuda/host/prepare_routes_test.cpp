@@ -8,7 +8,7 @@
 
 #include "backend/replaced.hpp"
 #include "cuda/host/prepare_on_host.hpp"
-#include "phasor/prepare.hpp"
+#include "prepare/random_prepare.hpp"
 
 namespace phasor::test {
 namespace {
@@ -301,6 +301,23 @@ TEST(PrepareRoutes, walks_end_at_the_last_of_any_number_of_tokens) {
   const auto written = std::count_if(to, to + (1 << 16), [](std::byte byte) { return byte != std::byte{0x55}; });
   EXPECT_GT(written, 400);
   EXPECT_LE(written, 512);
+}
+
+/// What gpu_prepare looks for.
+TEST(PrepareRoutes, random_calls_walk_on_gpus_of_up_to_175_multiprocessors) {
+  std::uint64_t seed = 1;
+  while (seed < 20000 && !PrepareChoices(seed, CallsOf::plain, SizeOf::any).walks_on_gpu()) ++seed;
+  const RandomPrepare call(seed, CallsOf::plain);
+  Memory8 memory = call.memory();
+  const ReplacedBackend replaced([](backend::Backend& backend) { backend.prepare = capture; });
+  ASSERT_TRUE(call.run(memory, [](const auto& inputs, const auto& rotation, const auto& outputs,
+                                  const auto& spec) { return prepare_attention(inputs, rotation, outputs, spec); })
+                  .ok());
+  cuda::SquadWork work = cuda::squad_work(captured);
+  ASSERT_TRUE(cuda::is_for_squads(captured) && cuda::is_plain(work));
+  const cuda::PlainCall plain = cuda::plain_call(work, cuda::has_few_tokens(captured));
+  ASSERT_TRUE(cuda::may_walk(work, plain));
+  EXPECT_TRUE(cuda::walking(plain, std::int64_t{175} * cuda::kWalkPlainBlocks).walks);
 }
 
 }  // namespace
