@@ -25,11 +25,14 @@ set(sweeps
   attention_content.every_content_is_the_reference_at_positions_in_any_order
   attention_content.every_content_is_the_reference_in_16_bits
   attention_content.plain_is_the_reference_with_every_mask_and_shape
+  attention_content.rotating_inside_is_rotating_before
   # attention/narrow_test.cpp
   attention_narrow.dropout
   attention_narrow.dropout_of_wide_heads
+  attention_narrow.features
   attention_narrow.features_as_they_come
   attention_narrow.features_of_any_length
+  attention_narrow.features_of_wide_heads
   attention_narrow.every_mask_of_wide_heads
   attention_narrow.every_mask_without_terms
   attention_narrow.gradients_have_the_same_bits_again
@@ -121,6 +124,7 @@ set(sweeps
   CudaAttentionBackwardOnHost.positions_that_are_given
   CudaAttentionBackwardOnHost.sequences_of_a_varlen_batch
   CudaAttentionBackwardOnHost.sinks_and_dropout_in_every_dtype
+  CudaAttentionBackwardOnHost.what_nobody_sees_takes_no_part
   # attention/general/gathered_test.cpp
   Gathered.every_mask_and_shape_is_the_reference
   Gathered.has_ragged_sequences_of_any_length
