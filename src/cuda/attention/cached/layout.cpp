@@ -71,7 +71,8 @@ bool lay_in_a_row(job::AttentionJob& job, std::vector<job::AttentionTermJob>& te
   if (!lay_in_a_row_if_there(job.outputs.out, batch) || !lay_in_a_row_if_there(job.outputs.lse, batch)) return false;
   terms.assign(job.terms, job.terms + job.term_count);
   job.terms = terms.data();
-  return lay_in_a_row(job.q, batch) && std::ranges::all_of(terms, [&](job::AttentionTermJob& term) { return lay_in_a_row(term, batch); });
+  return lay_in_a_row(job.q, batch) &&
+         std::all_of(terms.begin(), terms.end(), [&](job::AttentionTermJob& term) { return lay_in_a_row(term, batch); });
 }
 
 // ---- What is gathered ----
