@@ -6,13 +6,15 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-environments() {
-  tools/python/python_venv.sh venv tests/python/requirements.txt
+environments() {  # to unpack packages takes a processor: the common environment beside all others
+  tools/python/python_venv.sh venv tests/python/requirements.txt &
+  local common=$!
   tools/python/python_venv.sh venv-numpy tests/python/requirements-numpy.txt
   tools/python/python_venv.sh venv-oldest tests/python/requirements-oldest.txt
   tools/python/python_venv.sh venv-kernels tests/python/requirements-kernels.txt
   tools/python/python_venv.sh venv-transformers tests/python/requirements-transformers.txt
   tools/python/python_venv.sh venv-onnx tests/python/requirements-onnx.txt
+  wait "$common"
 }
 
 # beside VENV ARGUMENTS: pytest with the packages of that environment before those of the common one.
