@@ -42,22 +42,23 @@ def _differentiates(q: Tensor, k: Tensor | None) -> bool:
     return (q.requires_grad or (k is not None and k.requires_grad)) and _recording()
 
 
-def _torch_positions(positions: Any, beside: Tensor | None = None) -> Any:
-    """Positions as a tensor, an int or None; other arrays, which are on no device, share their memory with the tensor where they can."""
+def _torch_positions(positions: Any, beside: Tensor | None = None, tokens: int | None = None) -> Any:
+    """Positions as a tensor, an int or None; other arrays, which are on no device, share their memory with the tensor where they can. `tokens`
+    is how many there are, where the tensor beside does not say so: pages of a cache."""
     if positions is None or isinstance(positions, (Tensor, torch.SymInt)) or type(positions) is int:
         return positions
     positions = positions_argument(positions)
     if isinstance(positions, int):
         return positions
     if isinstance(beside, Tensor) and beside.is_cuda and not _compiling():
-        return _positions_on_gpu(positions, beside)
+        return _positions_on_gpu(positions, beside, _tokens_of(beside) if tokens is None else tokens)
     made = torch.as_tensor(positions) if _compiling() else _tensor_of(positions)
     return made.to(beside.device) if isinstance(beside, Tensor) and (beside.is_meta or beside.is_cuda) else made
 
 
-def _positions_on_gpu(positions: Any, beside: Tensor) -> Tensor | int:
+def _positions_on_gpu(positions: Any, beside: Tensor, tokens: int) -> Tensor | int:
     """Positions of the host beside a tensor of a GPU: copied there, or the first of them where that is all there is to know."""
-    first = _first_of_consecutive(positions, beside)
+    first = _first_of_consecutive(positions, tokens)
     if first is not None:
         return first
     made = _tensor_of(positions)
@@ -66,9 +67,12 @@ def _positions_on_gpu(positions: Any, beside: Tensor) -> Tensor | int:
     return made.to(beside.device)
 
 
-def _first_of_consecutive(positions: Any, beside: Tensor) -> int | None:
+def _tokens_of(x: Tensor) -> int:
+    return x.shape[-2] if x.ndim == 2 else x.shape[-3] if x.ndim in (3, 4) else -1
+
+
+def _first_of_consecutive(positions: Any, tokens: int) -> int | None:
     """The first of as many consecutive integers as there are tokens: an offset needs no memory, and so no copy to a GPU."""
-    tokens = beside.shape[-2] if beside.ndim == 2 else beside.shape[-3] if beside.ndim in (3, 4) else -1
     if not isinstance(positions, np.ndarray) or positions.shape != (tokens,) or not tokens or positions.dtype.kind not in "iu":
         return None
     first = int(positions[0])
@@ -188,9 +192,9 @@ def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: Table
         raise
 
 
-def positions_and_first(positions: Any, beside: Tensor | None = None) -> tuple[Tensor | None, Any]:
+def positions_and_first(positions: Any, beside: Tensor | None = None, tokens: int | None = None) -> tuple[Tensor | None, Any]:
     """Positions as operators take them: a tensor, or the first of consecutive ones."""
-    at = _torch_positions(positions, beside)
+    at = _torch_positions(positions, beside, tokens)
     return (at, 0) if isinstance(at, Tensor) else (None, 0 if at is None else at)
 
 

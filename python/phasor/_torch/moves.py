@@ -94,9 +94,10 @@ def _plain(x: Any) -> bool:
 
 def rerotate_(rotaries: tuple[Any, Any], k: Tensor, positions: tuple[Any, Any], slots: Any) -> Tensor:
     """Keys moved in place, from the first rotary and position to the second."""
-    before, before_first = positions_and_first(positions[0], k)
-    after, after_first = positions_and_first(positions[1], k)
     at = list_beside(k, _WHERE)(slots, "slots")
+    tokens = at.shape[0] if isinstance(at, Tensor) and at.ndim == 1 else None  # k's own axis is that of a page
+    before, before_first = positions_and_first(positions[0], k, tokens)
+    after, after_first = positions_and_first(positions[1], k, tokens)
     sharding.refuse(_WHERE, (k, before, after, at))
     checks.rotated(_WHERE, (k,))
     checks.one_device(_WHERE, k=k, from_positions=before, to_positions=after, slots=at)

@@ -22,59 +22,74 @@ _compiling = torch.compiler.is_dynamo_compiling
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 _REST = "Tensor[] words, Tensor? spec_of, Tensor? positions, SymInt first, int direction"  # words of each rotary, as those of `rotary`
 LIBRARY.define(f"rotaries(Tensor x, {_REST}) -> Tensor", tags=_TAGS)
-LIBRARY.define(f"rotaries_(Tensor(a!) x, {_REST}) -> ()", tags=_TAGS)
-_NEW, _IN_PLACE = torch.ops.phasor.rotaries.default, torch.ops.phasor.rotaries_.default
+LIBRARY.define(f"rotaries_(Tensor(a!) q, {_REST}) -> ()", tags=_TAGS)
+LIBRARY.define(f"rotaries_.qk(Tensor(a!) q, Tensor(b!) k, {_REST}) -> ()", tags=_TAGS)  # one call, which refuses before it writes
+_NEW = torch.ops.phasor.rotaries.default
+_IN_PLACE = {1: torch.ops.phasor.rotaries_.default, 2: torch.ops.phasor.rotaries_.qk}
 
 
 def _scale_back(x: Tensor, cores: list[Any], spec_of: Tensor | None) -> None:
     """Forward has the amplitude where the transpose of the inverse has its reciprocal; rows may have several."""
     factors = [core.amplitude**-2 for core in cores]
-    if all([factor == 1 for factor in factors]):
+    if x.numel() == 0 or all([factor == 1 for factor in factors]):
         return
     part = x.narrow(-1, cores[0].spec.rotary_offset, cores[0].rotary_width)
-    made = torch.tensor(factors, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32, device=x.device)
-    if len(cores) > 1 and spec_of is not None:
-        rows = x.shape[0] if x.ndim == 4 else 1
-        of = made[spec_of.reshape(-1).long().clamp(0, len(cores) - 1)]  # a GPU leaves rows with other numbers alone
-        made = of.reshape(rows, -1, 1, 1) if x.ndim == 4 else of.reshape(-1, *(1,) * (x.ndim - 1))
-    part.mul_(made)
+    if spec_of is None or len(set(factors)) == 1:
+        part.mul_(factors[0])
+        return
+    made = torch.empty(len(factors), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32, device=x.device)
+    for one, factor in zip(made, factors):
+        one.fill_(factor)  # a list would be copied from the host, which a CUDA graph does not capture
+    of = made[spec_of.reshape(-1).long().clamp(0, len(cores) - 1)]  # a GPU leaves rows with other numbers alone
+    part.mul_(of.reshape(x.shape[0], -1, 1, 1) if x.ndim == 4 else of.reshape(-1, *(1,) * (x.ndim - 1)))
 
 
-def _turn(x: Tensor, out: Tensor | None, words: list[Tensor], spec_of: Tensor | None, where: Any, direction: int) -> None:
+def _two(tensors: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    """q and k, or q and None."""
+    return (*tensors, None, None)[:2]
+
+
+def _turn(
+    tensors: tuple[Tensor, ...], outs: tuple[Tensor, ...], words: list[Tensor], spec_of: Tensor | None, where: Any, direction: int
+) -> None:
     if not 0 <= direction <= INVERSE_TRANSPOSE:
         raise ValueError(f"apply_rotaries: direction is {direction}, wanted 0 (forward), 1 (inverse) or 2 (transpose)")
     cores = [rotary_of(one) for one in words]
-    _core.apply_rotaries(cores, spec_of, (x, None, out, None), where, FORWARD if direction == INVERSE_TRANSPOSE else direction)
+    _core.apply_rotaries(cores, spec_of, (*_two(tensors), *_two(outs)), where, FORWARD if direction == INVERSE_TRANSPOSE else direction)
     if direction == INVERSE_TRANSPOSE:
-        _scale_back(x if out is None else out, cores, spec_of)
+        for x in outs or tensors:
+            _scale_back(x, cores, spec_of)
 
 
 def _new(x: Tensor, words: list[Tensor], spec_of: Tensor | None, positions: Tensor | None, first: int, direction: int) -> Tensor:
     out = torch.empty_like(x)
-    _turn(x, out, words, spec_of, where_of(positions, first), direction)
+    _turn((x,), (out,), words, spec_of, where_of(positions, first), direction)
     return out
 
 
-def _in_place(x: Tensor, words: list[Tensor], spec_of: Tensor | None, positions: Tensor | None, first: int, direction: int) -> None:
-    _turn(x, None, words, spec_of, where_of(positions, first), direction)
-    written(x, None)
-
-
-def _check(where: str, x: Tensor, words: list[Tensor], spec_of: Tensor | None, positions: Tensor | None, first: Any, direction: int) -> None:
+def _check(
+    where: str,
+    tensors: tuple[Tensor, ...],
+    words: list[Tensor],
+    spec_of: Tensor | None,
+    positions: Tensor | None,
+    first: Any,
+    direction: int,
+) -> None:
     """What can be known without values."""
     if not words:
         raise ValueError(f"{where}: rotaries has 0 entries, wanted 1 at least")
     for one in words:
-        checks.shapes_by_positions(where, (x,), one, positions, first, direction)
+        checks.shapes_by_positions(where, tensors, one, positions, first, direction)
     if spec_of is None:
         return
-    checks.beside(where, "spec_of", spec_of, x)
+    checks.beside(where, "spec_of", spec_of, tensors[0])
     if spec_of.dtype not in (torch.int32, torch.int64):
         raise TypeError(f"{where}: spec_of is {spec_of.dtype}, wanted int32 or int64")
 
 
 def _fake(x: Tensor, *rest: Any) -> Tensor:
-    _check("apply_rotaries", x, *rest)
+    _check("apply_rotaries", (x,), *rest)
     return torch.empty_like(x)
 
 
@@ -98,38 +113,57 @@ def _tangent(arguments: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
 register(Rule(_NEW, frozenset([0]), frozenset([2, 3]), _backward, _tangent))
 
 
-def _through_copy(x: Tensor, *rest: Any) -> None:
-    """In place by PyTorch's own copy_, which knows about views, history and negative bits."""
-    checks.writable((x,))
-    x.copy_(_NEW(x, *rest))
-
-
-def _autograd_in_place(keyset: Any, x: Tensor, *rest: Any) -> None:
-    checks.writable((x,))
-    positions = rest[2]
-    if x.requires_grad or (positions is not None and positions.requires_grad) or private.forward_gradients() or x.is_neg():
-        _through_copy(x, *rest)
-    else:
-        below_autograd(_IN_PLACE, keyset)(x, *rest)
-
-
 def _vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-    """One call for each: indices are by row or by token."""
-    return loop(_NEW, info.batch_size, in_dims, args)
+    """One call for each: indices are by row or by token. Those of one call need not lie side by side among all of them."""
+
+    def call(x: Tensor, words: list[Tensor], spec_of: Tensor | None, *rest: Any) -> Tensor:
+        return _NEW(x, words, None if spec_of is None else spec_of.contiguous(), *rest)
+
+    return loop(call, info.batch_size, in_dims, args)
+
+
+torch.library.register_vmap("phasor::rotaries", _vmap, lib=LIBRARY)
 
 
 def _no_vmap(*_: Any) -> Any:
     raise NotImplementedError("apply_rotaries_: called inside of vmap, wanted apply_rotaries, which gives a new tensor")
 
 
-torch.library.register_vmap("phasor::rotaries", _vmap, lib=LIBRARY)
-if private.OWN_KERNELS:
-    LIBRARY.impl("rotaries_", _in_place, "CompositeExplicitAutograd")
-    LIBRARY.impl("rotaries_", _autograd_in_place, "Autograd", with_keyset=True)
-    torch.library.register_fake("phasor::rotaries_", lambda *args: _check("apply_rotaries_", *args), lib=LIBRARY)
-    torch.library.register_vmap("phasor::rotaries_", _no_vmap, lib=LIBRARY)
-else:
-    LIBRARY.impl("rotaries_", _through_copy, "CompositeImplicitAutograd")
+def _implement_in_place(name: str, count: int) -> None:
+    def through_copy(*args: Any) -> None:
+        """By PyTorch's own copy_, which knows about views, history and negative bits."""
+        checks.writable(args[:count])
+        outs = [_NEW(x, *args[count:]) for x in args[:count]]
+        for x, out in zip(args, outs):
+            x.copy_(out)
+
+    def kernel(*args: Any) -> None:
+        words, spec_of, positions, first, direction = args[count:]
+        _turn(args[:count], (), words, spec_of, where_of(positions, first), direction)
+        written(*_two(args[:count]))
+
+    def autograd(keyset: Any, *args: Any) -> None:
+        tensors, positions = args[:count], args[count + 2]
+        checks.writable(tensors)
+        recorded = any([x.requires_grad or x.is_neg() for x in tensors]) or (positions is not None and positions.requires_grad)
+        if recorded or private.forward_gradients():
+            through_copy(*args)
+        else:
+            below_autograd(_IN_PLACE[count], keyset)(*args)
+
+    if not private.OWN_KERNELS:
+        LIBRARY.impl(name, through_copy, "CompositeImplicitAutograd")
+        return
+    LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
+    LIBRARY.impl(name, autograd, "Autograd", with_keyset=True)
+    torch.library.register_fake(
+        f"phasor::{name}", lambda *args: _check("apply_rotaries_", args[:count], *args[count:]), lib=LIBRARY
+    )
+    torch.library.register_vmap(f"phasor::{name}", _no_vmap, lib=LIBRARY)
+
+
+_implement_in_place("rotaries_", 1)
+_implement_in_place("rotaries_.qk", 2)
 
 
 # ---- What phasor.apply_rotaries calls ----
@@ -163,8 +197,7 @@ def rotaries(given: list[Any], spec_of: Any, tensors: tuple[Any, ...], positions
     if not _directly(tensors, at, of):
         return tuple([_NEW(x, words, tensor_of(of), at, first, direction) for x in tensors])
     outs = tuple([torch.empty_like(x, requires_grad=False) for x in tensors])
-    both = (*tensors, None)[:2] + (*outs, None)[:2]
-    _core.apply_rotaries([one._core for one in given], of, both, first if at is None else at, direction)
+    _core.apply_rotaries([one._core for one in given], of, (*_two(tensors), *_two(outs)), first if at is None else at, direction)
     return outs
 
 
@@ -175,8 +208,7 @@ def rotaries_(given: list[Any], spec_of: Any, tensors: tuple[Any, ...], position
     if not _compiling():
         checks.writable(tensors)
     if _directly(tensors, at, of):
-        _core.apply_rotaries([one._core for one in given], of, (*(*tensors, None)[:2], None, None), first if at is None else at, direction)
-        written(*(*tensors, None)[:2])
+        _core.apply_rotaries([one._core for one in given], of, (*_two(tensors), None, None), first if at is None else at, direction)
+        written(*_two(tensors))
         return
-    for x in tensors:
-        _IN_PLACE(x, words, tensor_of(of), at, first, direction)
+    _IN_PLACE[len(tensors)](*tensors, words, tensor_of(of), at, first, direction)

@@ -359,5 +359,13 @@ TEST(bias_term, what_does_not_fit_is_refused_with_words) {
   EXPECT_TRUE(refusal({six}).ok());
 }
 
+TEST(bias_term, a_position_before_a_window_is_refused_where_tokens_have_it_anyway) {
+  Bridge bridge(problem_of(4, 2, 61), DType::f32);
+  bridge.spec.terms = {BiasTerm{*Bias::make(SwinTable{.heads = 2, .window = {1, 4}})}};
+  bridge.spec.query_positions = positions_from(-2);  // as many keys, less as many queries: what is not given
+  bridge.spec.key_positions = positions_from(0);
+  EXPECT_EQ(bridge.forward().message(), "attention: position -2 of token 0 is no place of a window of 1 x 4, wanted those of fill_window");
+}
+
 }  // namespace
 }  // namespace phasor::test

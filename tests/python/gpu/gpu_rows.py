@@ -88,3 +88,20 @@ def test_a_captured_call_reads_the_indices_that_are_there_then() -> None:
     spec_of.copy_(torch.tensor([2, 0]))
     graph.replay()
     assert same_bits(out, phasor.apply_rotaries(ROPES, torch.tensor([2, 0]), q.cpu()))
+
+
+def test_a_gradient_that_takes_amplitudes_back_is_captured() -> None:
+    needs_gpu()
+    q, by, spec_of = moved(numbers(2, 5, 3, 64), numbers(2, 5, 3, 64, seed=3), torch.tensor([0, 1]))
+    q.requires_grad_()
+
+    def gradient() -> torch.Tensor:
+        return torch.autograd.grad(phasor.apply_rotaries(ROPES, spec_of, q, direction="inverse"), q, by)[0]
+
+    gradient()  # kernels are loaded
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = gradient()
+    spec_of.copy_(torch.tensor([2, 0]))
+    graph.replay()
+    assert same_bits(out, gradient())

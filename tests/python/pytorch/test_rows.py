@@ -218,6 +218,9 @@ def test_transforms_are_followed():
     of = torch.tensor([BY_ROW, BY_ROW[::-1]])
     assert torch.equal(torch.func.vmap(call)(both, of), torch.stack((call(q, of[0]), call(q * 2, of[1]))))
     assert torch.equal(torch.func.vmap(call, in_dims=(None, 0))(q, of), torch.stack((wanted, call(q, of[1]))))
+    assert torch.equal(torch.func.vmap(call, in_dims=(None, 1))(q, of.T.contiguous()), torch.stack((wanted, call(q, of[1]))))
+    by_token = torch.stack((torch.tensor(BY_TOKEN), torch.tensor(BY_TOKEN).flip(0)), dim=1)
+    assert torch.equal(torch.func.vmap(call, in_dims=(None, 1))(q, by_token), torch.stack([call(q, by_token[:, i].contiguous()) for i in (0, 1)]))
     assert torch.equal(torch.func.vmap(torch.func.grad(lambda x: call(x).sum()))(both), torch.func.grad(lambda x: call(x).sum())(q).expand(2, *q.shape))
     forward = torch.autograd.forward_ad
     with forward.dual_level():
@@ -269,6 +272,29 @@ def test_what_cannot_be_rotated_is_refused_with_words_and_nothing_is_written(cal
         with pytest.raises(ValueError, match=says):
             operator(q, *wrong)
     assert torch.equal(q, before)
+
+
+def test_in_place_both_are_refused_before_one_is_written():
+    q, k = tensors()
+    other = type("Other", (torch.Tensor,), {})
+    wide = torch.zeros(B, T, 1, D, 2)
+    apart = wide[..., 0]
+    before = q.clone()
+    for first in (q, q.as_subclass(other)):  # eager, and by the operator
+        with pytest.raises(ValueError, match="k.*stride"):
+            phasor.apply_rotaries_(ROPES, BY_ROW, first, apart)
+        with pytest.raises(ValueError, match="q and k share an element"):
+            phasor.apply_rotaries_(ROPES, BY_ROW, first, first[:, :, :1])
+    assert torch.equal(q, before) and not wide.any()
+    words = [rope._words for rope in ROPES]
+    torch.library.opcheck(torch.ops.phasor.rotaries_.qk, (q, k, words, torch.tensor(BY_ROW), None, 9, 0))
+
+
+def test_a_batch_of_none_has_a_gradient_of_none():
+    for direction in ("forward", "inverse", "transpose"):
+        x = torch.zeros(0, T, 2, D, requires_grad=True)
+        phasor.apply_rotaries(ROPES, torch.zeros(0, dtype=torch.long), x, direction=direction).sum().backward()
+        assert x.grad.shape == x.shape
 
 
 def test_a_tensor_of_inference_mode_is_not_written_outside_of_it():

@@ -27,7 +27,8 @@ Status check_window(const TermContext& context) {
     }
     return {};
   };
-  if (Status status = check(context.asked->query_positions.at, s.queries); !status) return status;
+  const job::SidePositions& queries = context.asked->query_positions;
+  if (Status status = check(queries.given ? queries.at : positions_from(s.keys - s.queries), s.queries); !status) return status;
   return check(context.asked->key_positions.at, s.keys);
 }
 
