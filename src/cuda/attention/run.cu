@@ -58,7 +58,6 @@ struct Stream {
   const char* where;
   const Execution& execution;
   DType arithmetic;
-  int as_major = -1;  // compute capability that calls are laid out for; below 0: that of the device
   Kernels kernels = arithmetic == DType::f64 ? kernels_f64() : kernels_f32();
 
   Status put(const std::vector<std::byte>& bytes, std::byte* to) const {
@@ -87,7 +86,6 @@ struct Stream {
     return launch(where, {kernel, {blocks_for(count, 1)}, kThreads, kernels.room, execution.stream}, parameter);
   }
   int compute_major() const {
-    if (as_major >= 0) return as_major;
     int device = 0;
     return cudaGetDevice(&device) == cudaSuccess ? compute_major_of(device) : 0;
   }
@@ -127,17 +125,10 @@ Status prepare_terms(const Layout& layout, const char* where, const Execution& e
 Result<std::int64_t> attention_workspace(const job::AttentionJob& job) { return attention::forward_workspace(job); }
 
 Status run_attention(job::AttentionJob& job, const Workspace& workspace, const Execution& execution) {
-  return run_attention_as(-1, job, workspace, execution);
+  return run_attention(0, job, workspace, execution);
 }
 
-Status run_attention_as(int compute_major, job::AttentionJob& job, const Workspace& workspace, const Execution& execution) {
-  const CurrentDevice current("attention", job.device);
-  if (!current.status().ok()) return current.status();
-  attention::Stream stream = {"attention", execution, attention::arithmetic_of(job), compute_major};
-  return attention::attention_on(stream, job, workspace);
-}
-
-Status run_ragged_attention(std::int64_t most_keys, job::AttentionJob& job, const Workspace& workspace, const Execution& execution) {
+Status run_attention(std::int64_t most_keys, job::AttentionJob& job, const Workspace& workspace, const Execution& execution) {
   const CurrentDevice current("attention", job.device);
   if (!current.status().ok()) return current.status();
   attention::Stream stream = {"attention", execution, attention::arithmetic_of(job)};

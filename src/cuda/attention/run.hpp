@@ -10,10 +10,8 @@ namespace phasor::cuda {
 
 Result<std::int64_t> attention_workspace(const job::AttentionJob& job);
 Status run_attention(job::AttentionJob& job, const Workspace& workspace, const Execution& execution);
-/// By the kernels that a device of this compute capability would have (0: the general ones; below 0: its own), for tests and timing.
-Status run_attention_as(int compute_major, job::AttentionJob& job, const Workspace& workspace, const Execution& execution);
-/// Of sequences by key_starts with at most so many keys each.
-Status run_ragged_attention(std::int64_t most_keys, job::AttentionJob& job, const Workspace& workspace, const Execution& execution);
+/// Of sequences by key_starts with at most so many keys each; 0: as many as there are.
+Status run_attention(std::int64_t most_keys, job::AttentionJob& job, const Workspace& workspace, const Execution& execution);
 Result<std::int64_t> attention_backward_workspace(const job::AttentionBackwardJob& job);
 Status run_attention_backward(job::AttentionBackwardJob& job, const Workspace& workspace, const Execution& execution);
 Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob& job);

@@ -141,7 +141,7 @@ Status run_cached_attention(job::CachedAttentionJob& job, const Workspace& works
   if (Status s = gather(layout.gather, execution); !s) return s;
   const Workspace of_attention(layout.workspace);
   if (layout.most_keys == 0) return run_attention(layout.job, of_attention, execution);
-  return run_ragged_attention(layout.most_keys, layout.job, of_attention, execution);
+  return run_attention(layout.most_keys, layout.job, of_attention, execution);
 }
 
 }  // namespace phasor::cuda
