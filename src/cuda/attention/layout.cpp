@@ -214,6 +214,7 @@ int64_t hopper_bytes(const job::AttentionJob& job, const AttentionWork& work) {
 
 }  // namespace
 
+Result<int64_t> forward_workspace(const job::AttentionJob& job) { return forward_workspace(job, 0); }
 Result<int64_t> forward_workspace(const job::AttentionJob& job, int64_t most_keys) {
   attend::Arena measure;
   Layout layout;

@@ -93,8 +93,10 @@ Status run_forward(const Layout& layout, Machine& machine) {
   return machine.items(layout, {.kind = ItemKind::merge, .count = rows * most(1, work.shape.value_width)});
 }
 
-/// Bytes that a call works in, on whatever device. most_keys: as in Layout.
-Result<int64_t> forward_workspace(const job::AttentionJob& job, int64_t most_keys = 0);
+/// Bytes that a call works in, on whatever device.
+Result<int64_t> forward_workspace(const job::AttentionJob& job);
+/// The same of a call whose sequences have at most so many keys.
+Result<int64_t> forward_workspace(const job::AttentionJob& job, int64_t most_keys);
 
 template <class Machine>
 Status attention_on(Machine& machine, const job::AttentionJob& job, const Workspace& workspace, int64_t most_keys = 0) {
