@@ -364,7 +364,8 @@ TEST(bias_term, a_position_before_a_window_is_refused_where_tokens_have_it_anywa
   bridge.spec.terms = {BiasTerm{*Bias::make(SwinTable{.heads = 2, .window = {1, 4}})}};
   bridge.spec.query_positions = positions_from(-2);  // as many keys, less as many queries: what is not given
   bridge.spec.key_positions = positions_from(0);
-  EXPECT_EQ(bridge.forward().message(), "attention: position -2 of token 0 is no place of a window of 1 x 4, wanted those of fill_window");
+  EXPECT_EQ(bridge.forward().message(),
+            "attention: terms[0]: position -2 of token 0 is no place of a window of 1 x 4, wanted those of fill_window");
 }
 
 }  // namespace
