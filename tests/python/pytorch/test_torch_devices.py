@@ -112,12 +112,12 @@ def test_one_tensor_on_another_device_is_refused(name: str, moved: str, learns: 
 
 
 def test_consecutive_positions_of_the_host_are_an_offset() -> None:
-    first = phasor._torch.eager._first_of_consecutive
-    for tokens in (torch.ones(5, 8), torch.ones(5, 2, 8), q()):
-        assert first(np.arange(3, 8), tokens) == 3 and first(np.arange(-2, 3, dtype=np.int32), tokens) == -2
+    first, tokens_of = phasor._torch.eager._first_of_consecutive, phasor._torch.eager._tokens_of
+    for tokens in map(tokens_of, (torch.ones(5, 8), torch.ones(5, 2, 8), q())):
+        assert tokens == 5 and first(np.arange(3, 8), tokens) == 3 and first(np.arange(-2, 3, dtype=np.int32), tokens) == -2
         for other in (np.arange(4), np.arange(5)[::-1], np.arange(5.0), np.arange(10).reshape(2, 5), torch.arange(5), np.array([0, 1, 2, 3, 5])):
             assert first(other, tokens) is None
-    assert first(np.arange(2**63 - 5, 2**63 - 1), torch.ones(4, 8)) == 2**63 - 5
+    assert first(np.arange(2**63 - 5, 2**63 - 1), 4) == 2**63 - 5
 
 
 @pytest.mark.parametrize("positions", [[0, 1, 2, 3, 4], np.arange(5), range(5), 3, None])
