@@ -51,7 +51,7 @@ gpu_build() {
     if [ -z "${1:-}" ]; then
       find tests/cuda -name '*.cu' -o -name 'random_*.cpp' -o -name 'gpu_*.cpp'
       # The tests of attention, which gpu_attention runs with the kernels of the GPU; not what tests the CPU's own tiles and threads, nor what runs kernels on the host with emulated instructions.
-      find tests/attention -name '*.cpp' ! -name cached_test.cpp ! -name threads_test.cpp ! -name workspace_test.cpp ! -name bias_tile_test.cpp ! -name 'mma_*.cpp' ! -path '*/reference_tests/*'
+      find tests/attention -name '*.cpp' ! -name cached_test.cpp ! -name threads_test.cpp ! -name workspace_test.cpp ! -name bias_tile_test.cpp ! -name gathered_test.cpp ! -name 'mma_*.cpp' ! -path '*/reference_tests/*'
       echo .carry/googletest/src/gtest-all.cc
       # The engine example, in C++ and, with the C API, in C.
       find examples/engine c -name '*.cpp' ! -name no_cuda.cpp -o -name '*.cu' -o -name '*.c'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention forward and backward on Hopper beside PyTorch's cuDNN and flash backends: B 4, H 32, n 4096, bf16, all in one run.
 
-  attention_bench.py LIBRARY JSON [ROUNDS] [forward | backward]
+  attention_bench.py LIBRARY JSON [ROUNDS] [forward | backward | inkling]
 
 LIBRARY exports hopper_forward, hopper_backward, mma_forward, rotated_forward (q and k rotated inside of the call, which is timed with it) and mma_backward (tests/cuda/attention/hopper_ours.cu, mma_ours.cu). Each of ours is held against float32 before anything is timed. Variants are timed by turns,
 so that a chip that grows warm slows all of them alike; the median of all turns counts. Ratios: `cudnn` is cuDNN's time over ours (more is better),
@@ -363,7 +363,9 @@ def main() -> None:
     benches = [bench for name, bench in (("forward", of_width), ("backward", backward_of_width)) if only in ("", name)]
     rows = [row for bench in benches for width in (128, 64) for causal in (False, True) for row in bench(library, width, causal, rounds)]
     if only in ("", "forward"):
-        rows += long(library, rounds) + inkling(library, rounds)
+        rows += long(library, rounds)
+    if only in ("", "forward", "inkling"):
+        rows += inkling(library, rounds)
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"device": torch.cuda.get_device_name(), "batch": BATCH, "heads": HEADS, "tokens": TOKENS, "rows": rows}, file, indent=1)
 

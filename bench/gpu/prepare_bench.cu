@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // prepare_attention on a GPU beside a kernel that copies as many bytes, and beside its steps as calls of their own: microseconds of a
-// graph's replay. `prepare_bench [JSON [NAME]]` prints a table and writes JSON, of the cases with NAME in theirs. A result is checked
-// before it is timed: against the CPU up to 1024 tokens, against the steps on the GPU at every size.
+// graph's replay. `prepare_bench [JSON [NAME [TOKENS]]]` prints a table and writes JSON, of the cases with NAME in theirs and of all sizes,
+// or of one (a profiler's first kernel is then the call's). A result is checked before it is timed: against the CPU up to 1024 tokens,
+// against the steps on the GPU at every size.
 #include <algorithm>
 
 #include "prepare_case.hpp"
@@ -41,7 +42,8 @@ std::string difference(const PrepareCall& call, HostBuffers& host, const OnDevic
   return "";
 }
 
-int run(const char* json, const std::string& wanted) {
+/// only_tokens: 0 for all sizes.
+int run(const char* json, const std::string& wanted, std::int64_t only_tokens) {
   const cudaStream_t stream = make_stream();
   const std::vector<PrepareCase> cases = prepare_cases();
   Moved most;
@@ -54,6 +56,7 @@ int run(const char* json, const std::string& wanted) {
   for (const PrepareCase& c : cases) {
     if (c.name().find(wanted) == std::string::npos) continue;
     for (const std::int64_t tokens : kTokens) {
+      if (only_tokens != 0 && tokens != only_tokens) continue;
       const PrepareCall call(c, tokens);
       HostBuffers host = call.buffers();
       const OnDevice device(host);
@@ -77,4 +80,6 @@ int run(const char* json, const std::string& wanted) {
 }  // namespace
 }  // namespace phasor::bench
 
-int main(int argc, char** argv) { return phasor::bench::run(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : ""); }
+int main(int argc, char** argv) {
+  return phasor::bench::run(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : "", argc > 3 ? std::strtoll(argv[3], nullptr, 10) : 0);
+}

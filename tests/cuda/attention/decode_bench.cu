@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoding over pages beside a kernel that reads as many bytes: 64 sequences, one query each, heads of 128 that share 8 or 4 key heads.
-//   decode_bench [JSON [NAME]]
+//   decode_bench [JSON [NAME [KEYS]]]
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
   using namespace phasor::bench;
   using phasor::Storage;
   const std::string only = argc > 2 ? argv[2] : "";
+  const long long only_keys = argc > 3 ? std::strtoll(argv[3], nullptr, 10) : 0;
   const Case cases[] = {{"decode bf16, 8 key heads", Storage::bf16, 8, 64, 16, false, false},
                         {"decode bf16, 4 key heads", Storage::bf16, 4, 64, 16, false, false},
                         {"decode bf16, 4 key heads, T5", Storage::bf16, 4, 64, 16, true, false},
@@ -92,7 +93,9 @@ int main(int argc, char** argv) {
   Table table("decoding, 32 heads of 128", false);
   for (const Case& c : cases) {
     if (std::string(c.name).find(only) == std::string::npos) continue;
-    for (const std::int64_t keys : {1024, 8192}) time_case(c, keys, stream, table);
+    for (const std::int64_t keys : {1024, 8192}) {
+      if (only_keys == 0 || keys == only_keys) time_case(c, keys, stream, table);
+    }
   }
   return table.write(argc > 1 ? argv[1] : nullptr);
 }

@@ -2,7 +2,7 @@
 // Strips: products of 64 queries, and of the keys near to them, with the rows of their distances, put where a warpgroup has the scores.
 //
 // Keys come 64 at a time. By their numbers x = key - query + 64, from 1 to 127, so many keys and queries have two batches of 64 distances
-// of which the second is new. Queries meet the new one, and their products with the one before are still there: a ring of two. Keys meet
+// of which the second is new. Queries meet the new one, and their products with the one before are still there. Keys meet
 // both: 16 of them have 79 distances to 64 queries. Half of the warps multiply queries, half keys, 32 of them by mma.sync. Then every score
 // finds its products by a shift.
 #pragma once
@@ -43,21 +43,24 @@ struct StripMaker {
 
   // ---- What comes to shared memory ----
 
-  /// row(n): the address of row n, null where there is none.
+  /// Rows of 64 in a tile, of which this thread brings one channel's vector of every so many. row_of(n): the address of row n, null where
+  /// there is none.
   template <class Row>
   __device__ __forceinline__ void bring_rows(std::uint16_t (*lines)[T::kPitch], int width, const Row& row_of) const {
-    constexpr int kVectors = T::kWidth / 8;
-    for (int x = threadIdx.x; x < T::kStep * kVectors; x += T::kThreads) {
-      const int n = x / kVectors, channel = x % kVectors * 8;
-      const unsigned char* const from = row_of(n);
+    constexpr int kVectors = T::kWidth / 8, kTogether = T::kThreads / kVectors;
+    const int first = threadIdx.x / kVectors, channel = threadIdx.x % kVectors * 8;
+    const std::uint32_t at_line = shared_address(&lines[first][channel]);
+#pragma unroll
+    for (int n = 0; n < T::kStep; n += kTogether) {
+      const unsigned char* const from = row_of(first + n);
       const bool is_there = from != nullptr && channel < width;
-      attention::mma::copy_in(shared_address(&lines[n][channel]), is_there ? from + 2 * channel : w.keys.data, is_there);
+      attention::mma::copy_in(at_line + 2 * n * T::kPitch, is_there ? from + 2 * channel : w.keys.data, is_there);
     }
   }
   __device__ __forceinline__ void bring_keys(int step) const {
-    const int first = begin + step * T::kStep, head = at.head / w.tiles.heads_of_key;
-    bring_rows(shared.keys, w.keys.width,
-               [&](int n) { return first + n < w.tiles.keys ? w.keys.row(at.batch, first + n, head) : nullptr; });
+    const int first = begin + step * T::kStep;
+    const unsigned char* const rows = w.keys.row(at.batch, first, at.head / w.tiles.heads_of_key);
+    bring_rows(shared.keys, w.keys.width, [&](int n) { return first + n < w.tiles.keys ? rows + n * w.keys.strides[1] : nullptr; });
   }
   /// Batch n has the distances that step n - 1 has as its new ones.
   __device__ __forceinline__ void bring_batch(int n) const {
@@ -65,7 +68,9 @@ struct StripMaker {
     const int first = distance(n) - T::kStep;
     const auto bring = [&](std::uint16_t(*lines)[T::kPitch], const InputRows& table) {
       if (table.data == nullptr) return;
-      bring_rows(lines, table.width, [&](int x) { return table.row(0, min(max(first + x, -c.left), c.right) + c.left, at.head); });
+      const unsigned char* const rows = table.row(0, c.left, at.head);
+      const int stride = static_cast<int>(table.strides[1]);
+      bring_rows(lines, table.width, [&](int x) { return rows + min(max(first + x, -c.left), c.right) * stride; });
     };
     bring(shared.of_queries, w.of_queries);
     bring(shared.of_keys + (n & 1) * T::kStep, w.of_keys);
@@ -99,51 +104,66 @@ struct StripMaker {
       }
     }
   }
-  /// Of 16 of them with eight rows, to where the thread has the first of two rows.
-  template <class Put>
-  __device__ __forceinline__ void multiply(const std::uint16_t (*lines)[T::kPitch], bool first, bool second, float factor, const Put& put) {
-    float product[2][4] = {};
+  /// Of 32 of them with twice eight rows, side by side, so that there are products enough on their way; 16 of them may be left out. put(s,
+  /// b, r, pair): of the s-th 16 with the b-th eight, row r of the thread's two.
+  template <bool kAllOfFirst, bool kAllOfSecond, class Put>
+  __device__ __forceinline__ void multiply(const std::uint16_t (*first)[T::kPitch], const std::uint16_t (*second)[T::kPitch], float factor,
+                                           const Put& put) {
+    // The second 16 do not meet the first rows, or the first 16 not the second ones.
+    constexpr bool kMeet[2][2] = {{true, kAllOfSecond}, {kAllOfFirst, true}};
+    const std::uint32_t lines[2] = {shared_address(&first[lane % 8][lane / 8 * 8]), shared_address(&second[lane % 8][lane / 8 * 8])};
+    float product[2][2][4] = {};
 #pragma unroll
     for (int c = 0; c < kSlices / 2; ++c) {
-      std::uint32_t rows[4];
-      load_blocks(rows, shared_address(&lines[lane % 8][32 * c + lane / 8 * 8]));
+      std::uint32_t rows[2][4];
+      load_blocks(rows[0], lines[0] + 64 * c), load_blocks(rows[1], lines[1] + 64 * c);
 #pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        if (!(s == 0 ? first : second)) continue;
-        multiply_blocks<typename T::Element>(product[s], left[s][2 * c], rows[0], rows[1]);
-        multiply_blocks<typename T::Element>(product[s], left[s][2 * c + 1], rows[2], rows[3]);
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          if (!kMeet[n / 2][n % 2]) continue;
+          multiply_blocks<typename T::Element>(product[n / 2][n % 2], left[n / 2][2 * c + half], rows[n % 2][2 * half],
+                                               rows[n % 2][2 * half + 1]);
+        }
       }
     }
 #pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      if (!(s == 0 ? first : second)) continue;
+    for (int n = 0; n < 4; ++n) {
+      if (!kMeet[n / 2][n % 2]) continue;
+      const float* const of = product[n / 2][n % 2];
 #pragma unroll
-      for (int r = 0; r < 2; ++r) put(s, r, halves_of(product[s][2 * r] * factor, product[s][2 * r + 1] * factor));
+      for (int r = 0; r < 2; ++r) put(n / 2, n % 2, r, halves_of(of[2 * r] * factor, of[2 * r + 1] * factor));
     }
   }
   __device__ __forceinline__ static void store(std::uint16_t* place, std::uint32_t pair) {
     *reinterpret_cast<std::uint32_t*>(place) = pair;
   }
-  /// With the rows of a batch.
+  /// With the rows of a batch. Those of even number are there twice, so that each two batches that follow each other do so in memory.
   __device__ __forceinline__ void multiply_queries(int batch) {
+    std::uint16_t* const to = &shared.query_products[32 * slab() + lane / 4][(batch & 1) * T::kStep + 32 * half() + 2 * (lane % 4)];
 #pragma unroll 1
-    for (int n = 4 * half(); n < 4 * half() + 4; ++n) {
-      const int column = (batch & 1) * T::kStep + 8 * n + 2 * (lane % 4);
-      multiply(shared.of_queries + 8 * n, true, true, w.query_factor, [&](int s, int r, std::uint32_t pair) {
-        store(&shared.query_products[32 * slab() + 16 * s + 8 * r + lane / 4][column], pair);
+    for (int n = 0; n < 4; n += 2) {
+      const auto* const lines = shared.of_queries + 8 * (4 * half() + n);
+      multiply<true, true>(lines, lines + 8, w.query_factor, [&](int s, int b, int r, std::uint32_t pair) {
+        std::uint16_t* const place = to + (16 * s + 8 * r) * T::kQueryPitch + 8 * (n + b);
+        store(place, pair);
+        if ((batch & 1) == 0) store(place + 2 * T::kStep, pair);
       });
     }
   }
   /// With the rows of a step's two batches that they have distances of: of 16 keys the 80 from as many on.
   __device__ __forceinline__ void multiply_keys(int step) {
-    constexpr int kBlocks = T::kKeyColumns / 8;
-#pragma unroll 1
-    for (int n = half(); n < kBlocks + 2; n += 2) {
-      const int line = (32 * slab() + 8 * n + (step & 1) * T::kStep) % (2 * T::kStep);
-      multiply(shared.of_keys + line, n < kBlocks, n >= 2, w.key_factor, [&](int s, int r, std::uint32_t pair) {
-        store(&shared.key_products[32 * slab() + 16 * s + 8 * r + lane / 4][8 * n - 16 * s + 2 * (lane % 4)], pair);
-      });
-    }
+    static_assert(T::kKeyColumns == 80);
+    const auto lines = [&](int n) {
+      return shared.of_keys + ((32 * slab() + 8 * (half() + 2 * n) + (step & 1) * T::kStep) & (2 * T::kStep - 1));
+    };
+    std::uint16_t* const to = &shared.key_products[32 * slab() + lane / 4][8 * half() + 2 * (lane % 4)];
+    const auto put_from = [&](int n) {
+      return [=](int s, int b, int r, std::uint32_t pair) { store(to + (16 * s + 8 * r) * T::kKeyPitch + 16 * (n + b) - 16 * s, pair); };
+    };
+    multiply<false, true>(lines(0), lines(1), w.key_factor, put_from(0));
+    multiply<true, true>(lines(2), lines(3), w.key_factor, put_from(2));
+    multiply<true, false>(lines(4), lines(5), w.key_factor, put_from(4));
   }
   __device__ __forceinline__ void multiply_step(int step) {
     if (multiplies_queries()) {
@@ -157,15 +177,23 @@ struct StripMaker {
   // ---- Strips ----
 
   static __device__ __forceinline__ float half_at(std::uint16_t bits) { return unpack<__half>(bits).x; }
-  /// One of a step's scores.
-  __device__ __forceinline__ float sum_at(int step, int query, int key) const {
-    const int x = key - query + T::kStep;
-    float sum = 0;
-    if (w.of_queries.data != nullptr) {
-      sum = half_at(shared.query_products[query][(x + (step & 1) * T::kStep) % (2 * T::kStep)]);
-    }
-    if (w.of_keys.data != nullptr) sum += half_at(shared.key_products[key][x - key / 16 * 16]);
-    return sum;
+  /// Scores of a step that is near, whose places are the thread's plus constants.
+  template <bool kOfQueries, bool kOfKeys>
+  __device__ __forceinline__ void write_near(int step) const {
+    write(step, [&](int query, int key) {
+      const int x = key - query + T::kStep;
+      const std::uint16_t* const of_query = &shared.query_products[query][x + (step & 1) * T::kStep];
+      const std::uint16_t* const of_key = &shared.key_products[key][x - (key & ~15)];
+      return [=](int i, int j) {
+        const float a = kOfQueries ? half_at(of_query[i * T::kQueryPitch + j - i]) : 0;
+        const float b = kOfKeys ? half_at(of_key[j * T::kKeyPitch + j - i]) : 0;
+        return a + b;
+      };
+    });
+  }
+  __device__ __forceinline__ void write_near(int step) const {
+    if (w.of_keys.data == nullptr) return write_near<true, false>(step);
+    return w.of_queries.data == nullptr ? write_near<false, true>(step) : write_near<true, true>(step);
   }
   /// Of a step beyond an end.
   __device__ __forceinline__ float end_at(int step, int side, int query, int key) const {
@@ -174,15 +202,19 @@ struct StripMaker {
     const float of_key = w.of_keys.data == nullptr ? 0 : w.strips.columns[line * w.strips.columns_length + begin + step * T::kStep + key];
     return of_query + of_key;
   }
-  /// All that threads of the forward read of a step.
+  __device__ __forceinline__ void write_far(int step, int side) const {
+    write(step, [&](int query, int key) { return [=, this](int i, int j) { return end_at(step, side, query + i, key + j); }; });
+  }
+  /// All that threads of the forward read of a step: value(query, key) is a function of what is further on, by 8 queries, and 8 keys and 1.
   template <class Value>
-  __device__ __forceinline__ void write(int step, const Value& value) const {
-#pragma unroll 1
+  __device__ __forceinline__ void write(int step, const Value& values) const {
+#pragma unroll
     for (int x = threadIdx.x; x < T::kStep / 16 * 128; x += T::kThreads) {
       const int column = x / 128, thread = x % 128;
       if (column + step * (T::kStep / 16) >= columns) continue;
       const int query = thread / 32 * 16 + thread % 32 / 4, key = 16 * column + 2 * (thread % 4);
-      const auto pair = [&](int i, int j) { return halves_of(value(query + i, key + j), value(query + i, key + j + 1)); };
+      const auto value = values(query, key);
+      const auto pair = [&](int i, int j) { return halves_of(value(i, j), value(i, j + 1)); };
       to[step * (T::kStep / 16 * 128) + x] = {pair(0, 0), pair(8, 0), pair(0, 8), pair(8, 8)};
     }
   }
@@ -197,8 +229,8 @@ struct StripMaker {
     to = w.strips.values + strip_place(w.tiles, w.strips, at.number, group, row, first);
     const int steps = (16 * columns + T::kStep - 1) / T::kStep;
     int near = 0, last = steps;  // steps that are near
-    for (; near < steps && far_side(near) == 0; ++near) write(near, [&](int i, int j) { return end_at(near, 0, i, j); });
-    for (; last > near && far_side(last - 1) == 1; --last) write(last - 1, [&](int i, int j) { return end_at(last - 1, 1, i, j); });
+    for (; near < steps && far_side(near) == 0; ++near) write_far(near, 0);
+    for (; last > near && far_side(last - 1) == 1; --last) write_far(last - 1, 1);
     if (near >= last) return;
     if (multiplies_queries()) read_queries();
     bring_batch(near), commit();
@@ -212,7 +244,7 @@ struct StripMaker {
       __syncthreads();
       if (step + 1 < last) bring_keys(step + 1), bring_batch(step + 2);
       commit();
-      write(step, [&](int i, int j) { return sum_at(step, i, j); });
+      write_near(step);
     }
   }
 };

@@ -30,7 +30,7 @@ struct StripBody {
   static constexpr int kStep = 64;                     // keys, and distances, at a time
   static_assert(kStep == kStripQueries);
   /// Rows that follow each other are in other banks.
-  static constexpr int kPitch = kWidth + 8, kQueryPitch = 2 * kStep + 8, kKeyPitch = 88;
+  static constexpr int kPitch = kWidth + 8, kQueryPitch = 3 * kStep + 8, kKeyPitch = 88;
   static constexpr int kKeyColumns = kStripQueries + 16;  // of 16 keys
   struct Shared {
     alignas(16) std::uint16_t keys[kStep][kPitch];
