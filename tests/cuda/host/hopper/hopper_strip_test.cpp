@@ -80,8 +80,9 @@ class Call {
   template <class Body>
   void block(int threads, const Body& body) {
     constexpr std::size_t kBytes = sizeof(typename T::Shared);
-    std::vector<unsigned char> memory(kBytes + 128, 0xff);
-    unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
+    constexpr std::size_t kAligned = 1024;
+    std::vector<unsigned char> memory(kBytes + kAligned, 0xff);
+    unsigned char* const begin = memory.data() + (kAligned - reinterpret_cast<std::uintptr_t>(memory.data()) % kAligned) % kAligned;
     cuda::attention::mma::shared_begin() = begin;
     emulated::Block block;
     block.run(threads, [&] { body(*reinterpret_cast<typename T::Shared*>(begin)); }, blocks_++ % 2 == 0);

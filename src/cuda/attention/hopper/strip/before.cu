@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kEndThreads) ends(const __grid_constant__ EndW
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) strips(const __grid_constant__ StripWork w) {
-  extern __shared__ __align__(16) unsigned char memory[];
+  extern __shared__ __align__(1024) unsigned char memory[];
   make_strip<T>(*reinterpret_cast<typename T::Shared*>(memory), w, int(blockIdx.x));
 }
 

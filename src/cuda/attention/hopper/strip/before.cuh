@@ -2,9 +2,9 @@
 // Strips: products of 64 queries, and of the keys near to them, with the rows of their distances, put where a warpgroup has the scores.
 //
 // Keys come 64 at a time. By their numbers x = key - query + 64, from 1 to 127, so many keys and queries have two batches of 64 distances
-// of which the second is new. Queries meet the new one, and their products with the one before are still there. Keys meet
-// both: 16 of them have 79 distances to 64 queries. Half of the warps multiply queries, half keys, 32 of them by mma.sync. Then every score
-// finds its products by a shift.
+// of which the second is new. Queries meet the new one, and their products with the one before are still there. Keys meet both. A
+// warpgroup does the one, a warpgroup the other; both store products as float16, and every score finds its two by a shift. Scores of a
+// step are written while the products of the next one run.
 #pragma once
 
 #include "cuda/attention/hopper/strip/body.cuh"
@@ -15,25 +15,22 @@ namespace phasor::cuda::hopper {
 template <class T>
 struct StripMaker {
   using Shared = typename T::Shared;
+  using Rows = typename T::Rows;
+  using Product64 = Product<typename T::Element, T::kStep>;
   static constexpr int kSlices = T::kWidth / 16;
   Shared& shared;
   const StripWork& w;
   const Work at;
   const int group;
   const int row = at.row + kStripQueries * group;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  std::uint32_t left[2][kSlices][4];  // 32 rows as the left operand: queries for all of the time, or keys of a step
-  int begin;                          // the first key
-  int columns;                        // of 16 keys
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;  // of a warpgroup
+  int begin;                                                       // the first key
+  int columns;                                                     // of 16 keys
   uint4* to;
 
   __device__ __forceinline__ StripMaker(Shared& memory, const StripWork& work, const Work& block, int number)
       : shared(memory), w(work), at(block), group(number) {}
 
-  __device__ __forceinline__ bool multiplies_queries() const { return warp < T::kWarps / 2; }
-  /// Which 32 queries or keys this warp multiplies, and which half of the distances.
-  __device__ __forceinline__ int slab() const { return warp % 2; }
-  __device__ __forceinline__ int half() const { return warp / 2 % 2; }
   /// Key - query of a step's first key and the first query, positions counted.
   __device__ __forceinline__ int distance(int step) const { return begin + step * T::kStep - row - w.tiles.offset(); }
   __device__ __forceinline__ int far_side(int step) const {
@@ -43,18 +40,18 @@ struct StripMaker {
 
   // ---- What comes to shared memory ----
 
-  /// Rows of 64 in a tile, of which this thread brings one channel's vector of every so many. row_of(n): the address of row n, null where
-  /// there is none.
+  /// 64 rows, of which this thread brings one piece of every so many. row_of(n): the address of row n, null where there is none.
   template <class Row>
-  __device__ __forceinline__ void bring_rows(std::uint16_t (*lines)[T::kPitch], int width, const Row& row_of) const {
+  __device__ __forceinline__ void bring_rows(Rows& rows, int width, const Row& row_of) const {
     constexpr int kVectors = T::kWidth / 8, kTogether = T::kThreads / kVectors;
-    const int first = threadIdx.x / kVectors, channel = threadIdx.x % kVectors * 8;
-    const std::uint32_t at_line = shared_address(&lines[first][channel]);
+    static_assert(kTogether % 8 == 0);  // so the swizzle is that of the first row
+    const int first = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
+    const std::uint32_t to_row = shared_address(rows[vector / 8][first]) + 16 * (vector % 8 ^ first % 8);
 #pragma unroll
     for (int n = 0; n < T::kStep; n += kTogether) {
       const unsigned char* const from = row_of(first + n);
-      const bool is_there = from != nullptr && channel < width;
-      attention::mma::copy_in(at_line + 2 * n * T::kPitch, is_there ? from + 2 * channel : w.keys.data, is_there);
+      const bool is_there = from != nullptr && 8 * vector < width;
+      attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), is_there ? from + 16 * vector : w.keys.data, is_there);
     }
   }
   __device__ __forceinline__ void bring_keys(int step) const {
@@ -66,113 +63,109 @@ struct StripMaker {
   __device__ __forceinline__ void bring_batch(int n) const {
     const Clips& c = w.strips.clips;
     const int first = distance(n) - T::kStep;
-    const auto bring = [&](std::uint16_t(*lines)[T::kPitch], const InputRows& table) {
+    const auto bring = [&](Rows& lines, const InputRows& table) {
       if (table.data == nullptr) return;
       const unsigned char* const rows = table.row(0, c.left, at.head);
       const int stride = static_cast<int>(table.strides[1]);
       bring_rows(lines, table.width, [&](int x) { return rows + min(max(first + x, -c.left), c.right) * stride; });
     };
     bring(shared.of_queries, w.of_queries);
-    bring(shared.of_keys + (n & 1) * T::kStep, w.of_keys);
+    bring(shared.of_keys[n & 1], w.of_keys);
   }
-  __device__ __forceinline__ void commit() const { attention::mma::copies_commit(); }
+  __device__ __forceinline__ void meet() const { named_sync(1, T::kThreads); }
+  /// Until what this block brought is there, for products, too.
   __device__ __forceinline__ void arrive() const {
     attention::mma::copies_wait<0>();
-    __syncthreads();
+    fence_async();
+    meet();
+  }
+  /// What products of a step read.
+  __device__ __forceinline__ void bring_step(int step) const {
+    bring_keys(step), bring_batch(step + 1);
+    attention::mma::copies_commit();
   }
 
-  // ---- Products ----
+  // ---- Products: asked for, and stored when they are there ----
 
-  __device__ __forceinline__ void read_queries() {
+  __device__ __forceinline__ void read_queries(std::uint32_t (&q)[4 * kSlices]) const {
 #pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      const int query = row + 32 * slab() + 8 * x + lane / 4;
+    for (int x = 0; x < 2; ++x) {
+      const int query = row + 16 * warp + 8 * x + lane / 4;
       const unsigned char* const from = w.queries.row(at.batch, query, at.head) + 4 * (lane % 4);
 #pragma unroll
       for (int c = 0; c < 2 * kSlices; ++c) {
         const bool is_there = query < w.tiles.queries && 8 * c < w.queries.width;
-        left[x / 2][c / 2][c % 2 * 2 + x % 2] = is_there ? *reinterpret_cast<const std::uint32_t*>(from + 16 * c) : 0;
+        q[c / 2 * 4 + c % 2 * 2 + x] = is_there ? *reinterpret_cast<const std::uint32_t*>(from + 16 * c) : 0;
       }
     }
   }
-  __device__ __forceinline__ void read_keys() {
+  static __device__ __forceinline__ std::uint64_t slice(std::uint64_t rows, int n) {
+    return further(rows, n / 4 * int(sizeof(Rows) / T::kPanels) + n % 4 * 32);
+  }
+  /// Of 64 rows with 64 rows: four and four halves of a thread's accumulators to lines of so many numbers, from a column on.
+  template <int kPitch>
+  __device__ __forceinline__ void store(std::uint16_t (*lines)[kPitch], int column, const float (&products)[T::kStep / 2],
+                                        float factor) const {
+    const std::uint32_t to_line = shared_address(&lines[16 * warp + lane % 16][column + lane / 16 * 8]);
 #pragma unroll
-    for (int s = 0; s < 2; ++s) {
+    for (int c = 0; c < T::kStep / 8; c += 2) {
+      std::uint32_t x[4];
 #pragma unroll
-      for (int c = 0; c < kSlices; ++c) {
-        load_blocks(left[s][c], shared_address(&shared.keys[32 * slab() + 16 * s + lane % 16][16 * c + lane / 16 * 8]));
+      for (int i = 0; i < 4; ++i) x[i] = halves_of(products[4 * c + 2 * i] * factor, products[4 * c + 2 * i + 1] * factor);
+      store_blocks(to_line + 16 * c, x[0], x[1], x[2], x[3]);
+    }
+  }
+
+  /// What the warpgroup of queries does: products with the rows of a batch.
+  struct OfQueries {
+    std::uint32_t q[4 * kSlices];
+    float products[T::kStep / 2];
+
+    __device__ __forceinline__ void ask(const StripMaker& m) {
+      const std::uint64_t rows = matrix(m.shared.of_queries, 0);
+#pragma unroll
+      for (float& x : products) x = 0;
+      pin(products);
+      products_begin();
+#pragma unroll
+      for (int n = 0; n < kSlices; ++n) Product64::by_rows(products, q + 4 * n, slice(rows, n));
+      products_commit();
+    }
+    __device__ __forceinline__ void wait() {
+      products_wait<0>();
+      pin(products);
+    }
+    /// Batches of even number are there twice, so that each two that follow each other do so in memory.
+    __device__ __forceinline__ void keep(const StripMaker& m, int batch) const {
+      m.store(m.shared.query_products, (batch & 1) * T::kStep, products, m.w.query_factor);
+      if ((batch & 1) == 0) m.store(m.shared.query_products, 2 * T::kStep, products, m.w.query_factor);
+    }
+  };
+  /// And that of keys: products with the rows of a step's two batches.
+  struct OfKeys {
+    float products[2][T::kStep / 2];
+
+    __device__ __forceinline__ void ask(const StripMaker& m, int step) {
+      const std::uint64_t keys = matrix(m.shared.keys, 0);
+      const std::uint64_t rows[2] = {matrix(m.shared.of_keys[step & 1], 0), matrix(m.shared.of_keys[(step & 1) ^ 1], 0)};
+      pin(products[0]), pin(products[1]);
+      products_begin();
+#pragma unroll
+      for (int n = 0; n < kSlices; ++n) {
+#pragma unroll
+        for (int b = 0; b < 2; ++b) Product64::shared(products[b], slice(keys, n), slice(rows[b], n), n != 0);
       }
+      products_commit();
     }
-  }
-  /// Of 32 of them with twice eight rows, side by side, so that there are products enough on their way; 16 of them may be left out. put(s,
-  /// b, r, pair): of the s-th 16 with the b-th eight, row r of the thread's two.
-  template <bool kAllOfFirst, bool kAllOfSecond, class Put>
-  __device__ __forceinline__ void multiply(const std::uint16_t (*first)[T::kPitch], const std::uint16_t (*second)[T::kPitch], float factor,
-                                           const Put& put) {
-    // The second 16 do not meet the first rows, or the first 16 not the second ones.
-    constexpr bool kMeet[2][2] = {{true, kAllOfSecond}, {kAllOfFirst, true}};
-    const std::uint32_t lines[2] = {shared_address(&first[lane % 8][lane / 8 * 8]), shared_address(&second[lane % 8][lane / 8 * 8])};
-    float product[2][2][4] = {};
-#pragma unroll
-    for (int c = 0; c < kSlices / 2; ++c) {
-      std::uint32_t rows[2][4];
-      load_blocks(rows[0], lines[0] + 64 * c), load_blocks(rows[1], lines[1] + 64 * c);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          if (!kMeet[n / 2][n % 2]) continue;
-          multiply_blocks<typename T::Element>(product[n / 2][n % 2], left[n / 2][2 * c + half], rows[n % 2][2 * half],
-                                               rows[n % 2][2 * half + 1]);
-        }
-      }
+    __device__ __forceinline__ void wait() {
+      products_wait<0>();
+      pin(products[0]), pin(products[1]);
     }
+    __device__ __forceinline__ void keep(const StripMaker& m) const {
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      if (!kMeet[n / 2][n % 2]) continue;
-      const float* const of = product[n / 2][n % 2];
-#pragma unroll
-      for (int r = 0; r < 2; ++r) put(n / 2, n % 2, r, halves_of(of[2 * r] * factor, of[2 * r + 1] * factor));
+      for (int b = 0; b < 2; ++b) m.store(m.shared.key_products, b * T::kStep, products[b], m.w.key_factor);
     }
-  }
-  __device__ __forceinline__ static void store(std::uint16_t* place, std::uint32_t pair) {
-    *reinterpret_cast<std::uint32_t*>(place) = pair;
-  }
-  /// With the rows of a batch. Those of even number are there twice, so that each two batches that follow each other do so in memory.
-  __device__ __forceinline__ void multiply_queries(int batch) {
-    std::uint16_t* const to = &shared.query_products[32 * slab() + lane / 4][(batch & 1) * T::kStep + 32 * half() + 2 * (lane % 4)];
-#pragma unroll 1
-    for (int n = 0; n < 4; n += 2) {
-      const auto* const lines = shared.of_queries + 8 * (4 * half() + n);
-      multiply<true, true>(lines, lines + 8, w.query_factor, [&](int s, int b, int r, std::uint32_t pair) {
-        std::uint16_t* const place = to + (16 * s + 8 * r) * T::kQueryPitch + 8 * (n + b);
-        store(place, pair);
-        if ((batch & 1) == 0) store(place + 2 * T::kStep, pair);
-      });
-    }
-  }
-  /// With the rows of a step's two batches that they have distances of: of 16 keys the 80 from as many on.
-  __device__ __forceinline__ void multiply_keys(int step) {
-    static_assert(T::kKeyColumns == 80);
-    const auto lines = [&](int n) {
-      return shared.of_keys + ((32 * slab() + 8 * (half() + 2 * n) + (step & 1) * T::kStep) & (2 * T::kStep - 1));
-    };
-    std::uint16_t* const to = &shared.key_products[32 * slab() + lane / 4][8 * half() + 2 * (lane % 4)];
-    const auto put_from = [&](int n) {
-      return [=](int s, int b, int r, std::uint32_t pair) { store(to + (16 * s + 8 * r) * T::kKeyPitch + 16 * (n + b) - 16 * s, pair); };
-    };
-    multiply<false, true>(lines(0), lines(1), w.key_factor, put_from(0));
-    multiply<true, true>(lines(2), lines(3), w.key_factor, put_from(2));
-    multiply<true, false>(lines(4), lines(5), w.key_factor, put_from(4));
-  }
-  __device__ __forceinline__ void multiply_step(int step) {
-    if (multiplies_queries()) {
-      if (w.of_queries.data != nullptr) multiply_queries(step + 1);
-    } else if (w.of_keys.data != nullptr) {
-      read_keys();
-      multiply_keys(step);
-    }
-  }
+  };
 
   // ---- Strips ----
 
@@ -183,17 +176,13 @@ struct StripMaker {
     write(step, [&](int query, int key) {
       const int x = key - query + T::kStep;
       const std::uint16_t* const of_query = &shared.query_products[query][x + (step & 1) * T::kStep];
-      const std::uint16_t* const of_key = &shared.key_products[key][x - (key & ~15)];
+      const std::uint16_t* const of_key = &shared.key_products[key][x];
       return [=](int i, int j) {
         const float a = kOfQueries ? half_at(of_query[i * T::kQueryPitch + j - i]) : 0;
         const float b = kOfKeys ? half_at(of_key[j * T::kKeyPitch + j - i]) : 0;
         return a + b;
       };
     });
-  }
-  __device__ __forceinline__ void write_near(int step) const {
-    if (w.of_keys.data == nullptr) return write_near<true, false>(step);
-    return w.of_queries.data == nullptr ? write_near<false, true>(step) : write_near<true, true>(step);
   }
   /// Of a step beyond an end.
   __device__ __forceinline__ float end_at(int step, int side, int query, int key) const {
@@ -209,13 +198,77 @@ struct StripMaker {
   template <class Value>
   __device__ __forceinline__ void write(int step, const Value& values) const {
 #pragma unroll
-    for (int x = threadIdx.x; x < T::kStep / 16 * 128; x += T::kThreads) {
-      const int column = x / 128, thread = x % 128;
-      if (column + step * (T::kStep / 16) >= columns) continue;
+    for (int x = 0; x < T::kStep / 16 * 128; x += T::kThreads) {
+      const int n = x + threadIdx.x, column = n / 128, thread = n % 128;
       const int query = thread / 32 * 16 + thread % 32 / 4, key = 16 * column + 2 * (thread % 4);
       const auto value = values(query, key);
       const auto pair = [&](int i, int j) { return halves_of(value(i, j), value(i, j + 1)); };
-      to[step * (T::kStep / 16 * 128) + x] = {pair(0, 0), pair(8, 0), pair(0, 8), pair(8, 8)};
+      const uint4 four = {pair(0, 0), pair(8, 0), pair(0, 8), pair(8, 8)};
+      if (column + step * (T::kStep / 16) < columns) to[step * (T::kStep / 16 * 128) + n] = four;  // no branch: products run
+    }
+  }
+
+  // ---- Steps ----
+
+  /// Near steps, by a warpgroup: ask(step), wait() and keep(step) are its products; write(step) is everybody's.
+  template <bool kOfQueries, bool kOfKeys, class Ask, class Wait, class Keep>
+  __device__ __forceinline__ void near_steps(int near, int last, const Ask& ask, const Wait& wait, const Keep& keep) const {
+    const auto next = [&](int step) {
+      wait();
+      meet();  // nobody reads the rows of this step, or the products of the one before, any more
+      if (step + 1 < last) bring_step(step + 1);
+      keep(step);
+      arrive();
+    };
+    ask(near);
+    next(near);
+    for (int step = near + 1; step < last; ++step) {
+      ask(step);
+      write_near<kOfQueries, kOfKeys>(step - 1);
+      next(step);
+    }
+    write_near<kOfQueries, kOfKeys>(last - 1);
+  }
+  template <bool kOfQueries, bool kOfKeys>
+  __device__ __forceinline__ void make_near(int near, int last) const {
+    bring_batch(near);
+    attention::mma::copies_commit();
+    if (threadIdx.x < 128) {
+      OfQueries of;
+      if (kOfQueries) read_queries(of.q);
+      arrive();
+      if (kOfQueries) of.ask(*this), of.wait(), of.keep(*this, near);
+      meet();
+      bring_step(near);
+      arrive();
+      near_steps<kOfQueries, kOfKeys>(
+          near, last,
+          [&](int) {
+            if (kOfQueries) of.ask(*this);
+          },
+          [&] {
+            if (kOfQueries) of.wait();
+          },
+          [&](int step) {
+            if (kOfQueries) of.keep(*this, step + 1);
+          });
+    } else {
+      OfKeys of;
+      arrive();
+      meet();
+      bring_step(near);
+      arrive();
+      near_steps<kOfQueries, kOfKeys>(
+          near, last,
+          [&](int step) {
+            if (kOfKeys) of.ask(*this, step);
+          },
+          [&] {
+            if (kOfKeys) of.wait();
+          },
+          [&](int) {
+            if (kOfKeys) of.keep(*this);
+          });
     }
   }
   __device__ __forceinline__ void run() {
@@ -232,19 +285,12 @@ struct StripMaker {
     for (; near < steps && far_side(near) == 0; ++near) write_far(near, 0);
     for (; last > near && far_side(last - 1) == 1; --last) write_far(last - 1, 1);
     if (near >= last) return;
-    if (multiplies_queries()) read_queries();
-    bring_batch(near), commit();
-    arrive();
-    if (multiplies_queries() && w.of_queries.data != nullptr) multiply_queries(near);
-    __syncthreads();
-    bring_keys(near), bring_batch(near + 1), commit();
-    for (int step = near; step < last; ++step) {
-      arrive();
-      multiply_step(step);
-      __syncthreads();
-      if (step + 1 < last) bring_keys(step + 1), bring_batch(step + 2);
-      commit();
-      write_near(step);
+    if (w.of_keys.data == nullptr) {
+      make_near<true, false>(near, last);
+    } else if (w.of_queries.data == nullptr) {
+      make_near<false, true>(near, last);
+    } else {
+      make_near<true, true>(near, last);
     }
   }
 };

@@ -25,19 +25,21 @@ template <class Element_, int kWidth_>
 struct StripBody {
   using Element = Element_;
   static constexpr int kWidth = kWidth_;
-  static constexpr int kWarps = 8, kThreads = 32 * kWarps;
-  static constexpr int kBlocks = kWidth > 64 ? 2 : 3;  // of a multiprocessor, by their shared memory
-  static constexpr int kStep = 64;                     // keys, and distances, at a time
+  static constexpr int kThreads = 256;  // a warpgroup multiplies queries, one keys
+  static constexpr int kBlocks = 2;     // of a multiprocessor, by their shared memory and registers
+  static constexpr int kStep = 64;      // keys, and distances, at a time
   static_assert(kStep == kStripQueries);
+  static constexpr int kPanels = kWidth / 64;
+  /// 64 rows, as products of a warpgroup read them: panels of 64 channels, pieces of 16 bytes swizzled.
+  using Rows = std::uint16_t[kPanels][kStep][64];
   /// Rows that follow each other are in other banks.
-  static constexpr int kPitch = kWidth + 8, kQueryPitch = 3 * kStep + 8, kKeyPitch = 88;
-  static constexpr int kKeyColumns = kStripQueries + 16;  // of 16 keys
+  static constexpr int kQueryPitch = 3 * kStep + 8, kKeyPitch = 2 * kStep + 8;
   struct Shared {
-    alignas(16) std::uint16_t keys[kStep][kPitch];
-    alignas(16) std::uint16_t of_queries[kStep][kPitch];   // rows of the last distances
-    alignas(16) std::uint16_t of_keys[2 * kStep][kPitch];  // and of those before
-    alignas(16) std::uint16_t query_products[kStripQueries][kQueryPitch];
-    alignas(16) std::uint16_t key_products[kStep][kKeyPitch];
+    alignas(1024) Rows keys;
+    Rows of_queries;  // rows of the last distances
+    Rows of_keys[2];  // and of those before
+    std::uint16_t query_products[kStripQueries][kQueryPitch];
+    std::uint16_t key_products[kStep][kKeyPitch];
   };
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // In the place of src/cuda/attention/hopper/instructions.cuh, for kernels that the host runs (block.hpp): of its instructions those that
-// are of a warp.
+// are of a warp, barriers of the whole block, and products of a warpgroup, which are done when they are asked for, a warp's 16 rows each.
 #pragma once
 
 #include "cuda/attention/mma/instructions.cuh"
@@ -50,5 +50,85 @@ inline std::uint32_t halves_of(float low, float high) {
   const auto inside = [](float x) { return std::min(std::max(x, -65504.0F), 65504.0F); };
   return pack<__half>(inside(low), inside(high));
 }
+
+/// Of all threads of the block, whatever its number.
+inline void named_sync(int /*id*/, int /*threads*/) { attention::mma::Block::running()->wait_for_block(); }
+inline void fence_async() {}
+
+inline void store_blocks(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+  struct Own {
+    std::uint32_t to;
+    std::array<std::uint32_t, 4> blocks;
+  } own = {to, {a, b, c, d}};
+  if (to % 16 != 0) std::abort();
+  attention::mma::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>& lanes) {
+    for (std::size_t m = 0; m < 4; ++m) {
+      for (std::size_t lane = 0; lane < 32; ++lane) {
+        std::memcpy(attention::mma::shared_begin() + lanes[8 * m + lane / 4]->to + 4 * (lane % 4), &lanes[lane]->blocks[m], 4);
+      }
+    }
+  });
+}
+
+// ---- Products of a warpgroup ----
+
+inline void products_begin() {}
+inline void products_commit() {}
+template <int kPending>
+void products_wait() {}
+template <class T, int kCount>
+void pin(T (& /*registers*/)[kCount]) {}
+
+/// Its address in shared memory, in the copy engine's swizzle of 128 bytes: pieces of 16 bytes lie where bits of the row move them to.
+inline std::uint64_t matrix(const void* p, int /*panel_bytes*/) {
+  if (shared_address(p) % 1024 != 0) std::abort();
+  return shared_address(p);
+}
+inline std::uint64_t further(std::uint64_t matrix, int bytes) { return matrix + static_cast<std::uint64_t>(bytes); }
+template <class Element>
+float number_of(std::uint64_t matrix, std::size_t row, std::size_t channel) {
+  const std::uint64_t plain = matrix + 128 * row + 2 * channel, at = plain ^ (plain >> 7 & 7) << 4;
+  std::uint16_t bits;
+  std::memcpy(&bits, attention::mma::shared_begin() + at, 2);
+  return attention::mma::widened<Element>(bits);
+}
+
+/// d (64 x kColumns) += a (64 x 16) b (16 x kColumns), b's channels along a row of memory.
+template <class Element, int kColumns>
+struct Product {
+  struct Own {
+    float* d;
+    const std::uint32_t* a;  // null: in shared memory
+    std::uint64_t x, y;
+    bool keep;
+    std::size_t warp;
+  };
+  static void by_rows(float (&d)[kColumns / 2], const std::uint32_t* a, std::uint64_t y) { multiply({d, a, 0, y, true, warp()}); }
+  static void shared(float (&d)[kColumns / 2], std::uint64_t x, std::uint64_t y, int keep) {
+    multiply({d, nullptr, x, y, keep != 0, warp()});
+  }
+
+ private:
+  static std::size_t warp() { return threadIdx.x / 32 % 4; }
+  static void multiply(Own own) {
+    attention::mma::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>& lanes) {
+      for (std::size_t r = 0; r < 16; ++r) {
+        float a[16];
+        for (std::size_t k = 0; k < 16; ++k) a[k] = left(lanes, r, k);
+        for (std::size_t n = 0; n < kColumns; ++n) {
+          const Own& to = *lanes[r % 8 * 4 + n % 8 / 2];
+          float& sum = to.d[n / 8 * 4 + r / 8 * 2 + n % 2];
+          if (!to.keep) sum = 0;
+          for (std::size_t k = 0; k < 16; ++k) sum += a[k] * number_of<Element>(to.y, n, k);
+        }
+      }
+    });
+  }
+  static float left(const std::array<Own*, 32>& lanes, std::size_t row, std::size_t k) {
+    const Own& of = *lanes[row % 8 * 4 + k % 8 / 2];
+    if (of.a == nullptr) return number_of<Element>(of.x, 16 * of.warp + row, k);
+    return attention::mma::widened<Element>(static_cast<std::uint16_t>(of.a[k / 8 * 2 + row / 8] >> 16 * (k % 2)));
+  }
+};
 
 }  // namespace phasor::cuda::hopper
