@@ -41,17 +41,7 @@ struct ItemWork {
 /// The sequence of a token of a batch row; `of` says where sequences begin.
 PHASOR_HD inline int64_t sequence_of(const AttentionWork& work, const Integers& of, int64_t batch, int64_t token) {
   if (!is_varlen(work)) return batch;
-  int64_t low = 0;
-  int64_t high = work.sequences - 1;
-  while (low < high) {  // the last that begins at or before it: empty ones begin where the next does
-    const int64_t middle = (low + high + 1) / 2;
-    if (at_list(of, middle) <= token) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
+  return last_begun(work.sequences, token, [&](int64_t s) { return at_list(of, s); });
 }
 
 PHASOR_HD inline plan::PassPosition mapped_position(const job::MapJob& map, const MapPass& pass, int64_t at) {

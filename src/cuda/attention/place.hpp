@@ -6,6 +6,7 @@
 
 #include "cuda/attention/work.hpp"
 #include "cuda/position.hpp"
+#include "cuda/starts.hpp"
 #include "plan/attention.hpp"
 #include "plan/bias/table_row.hpp"
 
@@ -51,7 +52,8 @@ PHASOR_HD inline int64_t most_query_tiles(const AttentionWork& work, int64_t siz
   return is_varlen(work) ? work.shape.queries / size + work.sequences : work.sequences * tiles_of(work.shape.queries, size);
 }
 
-/// A tile of queries; count 0: there is none of that number.
+/// A tile of queries; count 0: there is none of that number. Tiles of sequence s are numbered from starts[s] / size + s on, so that nobody
+/// counts those of the sequences before.
 struct QueryTile {
   Sequence sequence;
   int64_t first;  // token of the batch row
@@ -63,13 +65,12 @@ PHASOR_HD inline QueryTile query_tile_at(const AttentionWork& work, int64_t numb
     const int64_t first = number % tiles * size;
     return {sequence_at(work, number / tiles), first, least(size, work.shape.queries - first)};
   }
-  for (int64_t s = 0; s < work.sequences; ++s) {
-    const Sequence sequence = sequence_at(work, s);
-    const int64_t tiles = tiles_of(sequence.queries, size);
-    if (number < tiles) return {sequence, sequence.first_query + number * size, least(size, sequence.queries - number * size)};
-    number -= tiles;
-  }
-  return {{}, 0, 0};
+  const auto first_tile = [&](int64_t s) { return at_list(work.see.query_starts, s) / size + s; };
+  const int64_t s = last_begun(work.sequences, number, first_tile);
+  const Sequence sequence = sequence_at(work, s);
+  const int64_t first = (number - first_tile(s)) * size;
+  if (first >= sequence.queries) return {{}, 0, 0};
+  return {sequence, sequence.first_query + first, least(size, sequence.queries - first)};
 }
 
 // ---- Positions ----

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/position.hpp"
+#include "cuda/starts.hpp"
 #include "job/positions/build.hpp"
 
 namespace phasor::cuda {
@@ -12,17 +13,9 @@ PHASOR_HD inline int64_t build_items(const job::BuildJob& job) { return job.out.
 
 /// The sequence that token t is of: cu_seqlens[s] <= t < cu_seqlens[s + 1]; -1: none.
 PHASOR_HD inline int64_t sequence_of(const Integers& cu_seqlens, int64_t t) {
-  int64_t low = 0;  // entries at or below t
-  int64_t high = cu_seqlens.size;
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (job::at(cu_seqlens, middle) <= t) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low == cu_seqlens.size ? -1 : low - 1;
+  const int64_t sequences = cu_seqlens.size - 1;
+  if (t < job::at(cu_seqlens, 0) || t >= job::at(cu_seqlens, sequences)) return -1;
+  return last_begun(sequences, t, [&](int64_t s) { return job::at(cu_seqlens, s); });
 }
 
 PHASOR_HD inline int64_t slot_of(const job::BuildJob& job, int64_t batch, int64_t token) {

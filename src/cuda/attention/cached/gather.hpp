@@ -2,6 +2,7 @@
 // Keys and values of a cache laid side by side, for kernels that know no pages: what each thread writes.
 #pragma once
 
+#include "cuda/starts.hpp"
 #include "job/attention/cached_value.hpp"
 #include "job/element.hpp"
 
@@ -83,17 +84,8 @@ PHASOR_HD inline GatheredKey gathered_key(const GatherWork& work, int64_t n) {
     return {sequence, key < job::keys_of(work.lengths, sequence, work.room) ? key : -1};
   }
   if (n >= work.key_starts[work.sequences]) return {0, -1};
-  int64_t low = 0;
-  int64_t high = work.sequences - 1;
-  while (low < high) {  // the last that begins at or before it: empty ones begin where the next does
-    const int64_t middle = (low + high + 1) / 2;
-    if (work.key_starts[middle] <= n) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return {low, n - work.key_starts[low]};
+  const int64_t sequence = last_begun(work.sequences, n, [&](int64_t s) { return work.key_starts[s]; });
+  return {sequence, n - work.key_starts[sequence]};
 }
 
 /// 16 bytes, the widest access of one thread.
