@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/attention/hopper/backward/band/body.cuh"
+#include "cuda/attention/mma/instructions.cuh"
 
 namespace phasor::cuda::hopper {
 
@@ -58,7 +59,7 @@ __device__ __forceinline__ void lay_out_lines(const BandWork& w, int x, int head
 template <class T>
 struct LinesShared {
   static constexpr int kFeatures = 64;
-  alignas(16) std::uint16_t features[kFeatures][T::kWidth + 8];
+  alignas(16) std::uint16_t features[2][kFeatures][T::kWidth + 8];  // those that are multiplied, and the next ones
 };
 
 /// A block's part of a head's features; `unit`: which lines its first warp has.
@@ -82,22 +83,25 @@ struct BandLines {
   __device__ __forceinline__ BandLines(LinesShared<T>& of, const BandWork& parameter, const LinesPlace& place)
       : shared(of), w(parameter), at(place), unit(place.unit + warp) {}
 
-  __device__ __forceinline__ void bring(int first) {
+  /// From the first of 64 features on, unless there are none.
+  __device__ __forceinline__ void bring(int first, int stage) {
     constexpr int kVectors = T::kWidth / 8;
     const int head = T::kSide == kOfQueries ? at.head : at.head / w.tiles.heads_of_key;
-    for (int x = threadIdx.x; x < LinesShared<T>::kFeatures * kVectors; x += T::kThreads) {
+    for (int x = threadIdx.x; x < LinesShared<T>::kFeatures * kVectors && first < w.feature_count(T::kSide); x += T::kThreads) {
       const int row = first + x / kVectors, channel = x % kVectors * 8;
-      const unsigned char* const from = w.features.row(at.batch, row, head);
-      *reinterpret_cast<uint4*>(&shared.features[x / kVectors][channel]) =
-          vector_at(from, row < w.feature_count(T::kSide), channel, w.features.width);
+      const bool is_there = row < w.feature_count(T::kSide) && channel < w.features.width;
+      const unsigned char* const from = w.features.row(at.batch, is_there ? row : 0, head) + (is_there ? 2 * channel : 0);
+      attention::mma::copy_in(shared_address(&shared.features[stage][x / kVectors][channel]), from, is_there);
     }
+    attention::mma::copies_commit();
   }
-  /// Lines of 16 features, of two chunks, by their features, of which shared memory has these from `row` on.
-  __device__ __forceinline__ void multiply(const std::uint32_t (&first)[4], const std::uint32_t (&second)[4], int row) {
+  using Features = std::uint16_t[T::kWidth + 8];
+  /// Lines of 16 features, of two chunks, by these features.
+  __device__ __forceinline__ void multiply(const std::uint32_t (&first)[4], const std::uint32_t (&second)[4], const Features* of) {
 #pragma unroll
     for (int x = 0; x < T::kSteps; ++x) {
       std::uint32_t features[4];
-      load_blocks_across(features, shared_address(&shared.features[row + lane % 16][16 * x + lane / 16 * 8]));
+      load_blocks_across(features, shared_address(&of[lane % 16][16 * x + lane / 16 * 8]));
       multiply_blocks<Element>(sum[0][2 * x], first, features[0], features[1]);
       multiply_blocks<Element>(sum[1][2 * x], second, features[0], features[1]);
       multiply_blocks<Element>(sum[0][2 * x + 1], first, features[2], features[3]);
@@ -108,7 +112,7 @@ struct BandLines {
   __device__ __forceinline__ static void as_operand(const Words& lines, std::uint32_t (&to)[4]) {
     to[0] = lines[0][0], to[1] = lines[1][0], to[2] = lines[0][1], to[3] = lines[1][1];
   }
-  /// Scores of 16 features that meet this warp's lines: asked for while those before are multiplied.
+  /// Scores of 16 features that meet this warp's lines: asked for while those of some steps before are multiplied.
   struct Scores {
     uint4 of[3];
     bool any;
@@ -125,7 +129,7 @@ struct BandLines {
       to.of[n] = is_near ? *blocks.at_other(w, {at.batch, at.head, chunk}, chunk, other + n) : no_scores();
     }
   }
-  __device__ __forceinline__ void add_lines(const Scores& scores, int row) {
+  __device__ __forceinline__ void add_lines(const Scores& scores, const Features* of) {
     const int line_chunk = w.span.low + 2 * unit;
     Words words[3];
 #pragma unroll
@@ -141,10 +145,10 @@ struct BandLines {
 #pragma unroll
       for (int x = 0; x < 4; ++x) blocks[1][x] = 0;
     }
-    multiply(blocks[0], blocks[1], row);
+    multiply(blocks[0], blocks[1], of);
   }
   /// Sums beyond an end: in two lines, each number in two.
-  __device__ __forceinline__ void add_end(int chunk, int row) {
+  __device__ __forceinline__ void add_end(int chunk, const Features* of) {
     const float* const from =
         w.beyond + w.feature_number(T::kSide, {at.batch, at.head, chunk}, kChunkLines * chunk, unit - w.span.units()) + 2 * (lane % 4);
     std::uint32_t blocks[4] = {0, 0, 0, 0};
@@ -155,7 +159,7 @@ struct BandLines {
       const std::uint32_t even = in_two<Element>(beyond.x), odd = in_two<Element>(beyond.y);
       blocks[2 * g] = lane < 4 ? low_halves(even, odd) : lane < 8 ? high_halves(even, odd) : 0;
     }
-    multiply(blocks, none, row);
+    multiply(blocks, none, of);
   }
   __device__ __forceinline__ float* part() const {
     const std::int64_t number = (std::int64_t{at.batch} * w.tiles.heads + at.head) * w.parts + at.part;
@@ -183,22 +187,32 @@ struct BandLines {
       if (lane < 4 && channel < w.rows.width) *reinterpret_cast<float2*>(to + channel) = {a, b};
     }
   }
-  __device__ __forceinline__ void run() {
-    constexpr int kFeatures = LinesShared<T>::kFeatures;
+  /// With 16 features; then asks for scores of `ahead`.
+  __device__ __forceinline__ void step(Scores& scores, int chunk, int ahead, const Features* of) {
     const int units = w.span.units();
-    Scores next;
-    ask(next, at.part * kFeatures / kChunkLines);
-    for (int first = at.part * kFeatures; first < w.feature_count(T::kSide); first += w.parts * kFeatures) {
-      __syncthreads();
-      bring(first);
-      __syncthreads();
+    const Scores now = scores;
+    ask(scores, ahead);
+    if (now.any) add_lines(now, of);
+    if (unit >= units && unit < units + 2 && kChunkLines * chunk < w.feature_count(T::kSide)) add_end(chunk, of);
+  }
+  __device__ __forceinline__ void run() {
+    constexpr int kFeatures = LinesShared<T>::kFeatures, kChunks = kFeatures / kChunkLines, kAhead = 2;
+    static_assert(kChunks % kAhead == 0);
+    const int units = w.span.units(), begin = at.part * kFeatures, on = w.parts * kFeatures;
+    Scores scores[kAhead];
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) ask(scores[n], begin / kChunkLines + n);
+    bring(begin, 0);
+    int stage = 0;
+    for (int first = begin; first < w.feature_count(T::kSide); first += on, stage ^= 1) {
+      attention::mma::copies_wait<0>();
+      __syncthreads();  // nobody reads the others any more
+      bring(first + on, stage ^ 1);
 #pragma unroll 1
-      for (int row = 0; row < kFeatures && unit < units + 2; row += kChunkLines) {
-        const int chunk = (first + row) / kChunkLines;
-        const Scores now = next;
-        ask(next, row + kChunkLines < kFeatures ? chunk + 1 : (first + w.parts * kFeatures) / kChunkLines);
-        if (now.any) add_lines(now, row);
-        if (unit >= units && kChunkLines * chunk < w.feature_count(T::kSide)) add_end(chunk, row);
+      for (int c = 0; c < kChunks; c += kAhead) {
+        const int chunk = first / kChunkLines + c, ahead = c + kAhead < kChunks ? chunk + kAhead : (first + on) / kChunkLines;
+#pragma unroll
+        for (int n = 0; n < kAhead; ++n) step(scores[n], chunk + n, ahead + n, &shared.features[stage][kChunkLines * (c + n)]);
       }
     }
     if (unit < units) {
