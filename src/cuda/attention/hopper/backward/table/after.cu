@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(kThreads) add_up(const __grid_constant__ Table
 
 Status finish_table(const char* where, const Backward& b, const BackwardParameter& p, void* stream) {
   TableWork w = table_work(b, p);
-  const Status s = with_table_body(b, p.tiles, [&]<class T>() { return launch_table<T, AfterShared<T>>(where, &after<T>, w, stream); });
+  const Status s =
+      with_table_body(b, p.tiles, [&]<class T>() { return launch_table<T, AfterShared<T>>(where, &after<T>, w, w.of.blocks, stream); });
   if (!s || b.table == nullptr) return s;
   const unsigned heads = p.table.clips.by_head ? static_cast<unsigned>(p.tiles.heads) : 1;
   const unsigned blocks = (static_cast<unsigned>(w.rows * w.q.width) + kThreads - 1) / kThreads;

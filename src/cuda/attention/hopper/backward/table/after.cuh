@@ -48,13 +48,50 @@ struct TableEnd {
       *reinterpret_cast<uint4*>(&shared.ds[x / kLineVectors][x % kLineVectors * 8]) = {0, 0, 0, 0};
     }
   }
-  /// Of a tile that is not far: rows between the ends have one key each, what is beyond is summed.
+  /// To the L2, while another tile is at work: all that one reads.
+  __device__ __forceinline__ void prefetch(const TableBlock& of, int tile) const {
+    if (tile >= w.tiles.tiles()) return;
+    prefetch_queries<T>(w, of, tile);
+    constexpr int kStripBytes = kBlockKeys * T::kQueries * 2;
+    const Span near = near_blocks(w.tiles, w.of.clips, tile), visitors = key_blocks(w.tiles, tile);
+    const int number = w.tile_number(of.batch, of.head, tile), thread = threadIdx.x;
+    if (thread < near.end - near.first) prefetch_bytes(strip_of<T>(w.of, number, thread), kStripBytes);
+    if (thread != T::kThreads - 1 || visitors.first >= visitors.end) return;
+    prefetch_bytes(w.dq_sums + std::int64_t{number} * dq_numbers(w.tiles, true), dq_numbers(w.tiles, true) * 4);
+  }
+
+  using Ends = float[2][4];  // of a thread's queries, on the left and on the right
+  /// Eight gradients of scores that are all beyond one end.
+  __device__ __forceinline__ static void add_beyond(const std::uint32_t (&words)[4], float (&ends)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 both = unpack<Element>(words[i]);
+      ends[i / 2 * 2] += both.x, ends[i / 2 * 2 + 1] += both.y;
+    }
+  }
+  /// Eight wherever they are; `distance`: of the place's key and its first query.
+  __device__ __forceinline__ void add_each(const std::uint32_t (&words)[4], const StripPlace& place, int distance, Ends& ends) {
+    const Clips& c = w.of.clips;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int further = 8 * (i / 4) + i % 2, at = distance + 8 * (i / 2 % 2) - further;
+      const std::uint16_t bits = words[i / 2] >> i % 2 * 16;
+      const float2 both = unpack<Element>(words[i / 2]);
+      const float value = i % 2 == 0 ? both.x : both.y;
+      const bool on_left = at <= -c.left, on_right = !on_left && at >= c.right;
+      ends[0][i / 4 * 2 + i % 2] += on_left ? value : 0;
+      ends[1][i / 4 * 2 + i % 2] += on_right ? value : 0;
+      if (!on_left && !on_right) shared.ds[place.query + further][at + c.left] = bits;
+    }
+  }
+  /// Of a tile that is not far: rows between the ends have one key each, what is beyond is summed. Most blocks of 16 x 16 are beyond one
+  /// end as a whole.
   __device__ __forceinline__ void gather(const TablePlace& at) {
     const Clips& c = w.of.clips;
     const Span near = near_blocks(w.tiles, c, at.tile);
     const int n = warp % T::kQueryWarps, split = warp / T::kQueryWarps;
     const int position = at.tile * T::kQueries + w.tiles.offset();
-    float ends[2][4] = {};
+    Ends ends = {};
     for (int block = near.first; block < near.end; ++block) {
       const uint4* const from = strip_of<T>(w.of, at.number, block - near.first);
 #pragma unroll 4
@@ -62,17 +99,13 @@ struct TableEnd {
         const uint4 four = from[strip_index<T>(s, n, lane)];
         const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
         const StripPlace place = strip_place(s, n, lane);
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const int query = place.query + 8 * (i / 4) + i % 2;
-          const int distance = block * kBlockKeys + place.key + 8 * (i / 2 % 2) - position - query;
-          const std::uint16_t bits = words[i / 2] >> i % 2 * 16;
-          const float2 both = unpack<Element>(words[i / 2]);
-          const float value = i % 2 == 0 ? both.x : both.y;
-          const bool on_left = distance <= -c.left, on_right = !on_left && distance >= c.right;
-          ends[0][i / 4 * 2 + i % 2] += on_left ? value : 0;
-          ends[1][i / 4 * 2 + i % 2] += on_right ? value : 0;
-          if (!on_left && !on_right) shared.ds[query][distance + c.left] = bits;
+        const int first = block * kBlockKeys + 16 * s - position - 16 * n;  // distance of the block's first key and query
+        if (first + 15 <= -c.left) {
+          add_beyond(words, ends[0]);
+        } else if (first - 15 >= c.right && first - 15 > -c.left) {
+          add_beyond(words, ends[1]);
+        } else {
+          add_each(words, place, block * kBlockKeys + place.key - position - place.query, ends);
         }
       }
     }
@@ -185,6 +218,7 @@ struct TableEnd {
       __syncthreads();
       bring(at);
       __syncthreads();
+      prefetch(of, tile + of.parts);
       gather(at);
       __syncthreads();
       put_ends(at);

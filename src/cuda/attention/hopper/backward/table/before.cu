@@ -2,6 +2,8 @@
 // What is made before a backward with a table, put on a stream.
 #include "cuda/attention/hopper/backward/table/before.cuh"
 
+#include <algorithm>
+
 #include "cuda/attention/hopper/backward/table/launch.cuh"
 #include "cuda/attention/hopper/backward/table/run.hpp"
 
@@ -18,7 +20,9 @@ __global__ void __launch_bounds__(T::kThreads) before(const __grid_constant__ Ta
 
 Status make_strips(const char* where, const Backward& b, const BackwardParameter& p, void* stream) {
   TableWork w = table_work(b, p);
-  return with_table_body(b, p.tiles, [&]<class T>() { return launch_table<T, BeforeShared<T>>(where, &before<T>, w, stream); });
+  // Nothing is added up here, so there are more blocks than parts: three have room side by side.
+  const int blocks = std::min(p.tiles.tiles(), 2 * w.of.blocks);
+  return with_table_body(b, p.tiles, [&]<class T>() { return launch_table<T, BeforeShared<T>>(where, &before<T>, w, blocks, stream); });
 }
 
 }  // namespace phasor::cuda::hopper

@@ -36,23 +36,30 @@ __device__ __forceinline__ void multiply(BeforeShared<T>& shared, const TableWor
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first = warp % T::kQueryWarps * 16;
   const QueryBlocks<T> q(w, batch, head, row + first, lane);
-  constexpr int kBlocks = T::kLines / 8 / T::kSplits;  // of eight rows
+  // Blocks of eight rows, some together so that their products do not wait for each other; those behind the last row are zeros.
+  constexpr int kBlocks = T::kLines / 8 / T::kSplits, kTogether = 3;
+  static_assert(kBlocks % kTogether == 0);
+  const float factor = w.of.clips.factor;
 #pragma unroll 1
-  for (int n = warp / T::kQueryWarps * kBlocks; n < (warp / T::kQueryWarps + 1) * kBlocks && 8 * n < w.of.clips.rows(); ++n) {
-    float product[4] = {0, 0, 0, 0};
+  for (int n = warp / T::kQueryWarps * kBlocks; n < (warp / T::kQueryWarps + 1) * kBlocks && 8 * n < w.of.clips.rows(); n += kTogether) {
+    float product[kTogether][4] = {};
 #pragma unroll
     for (int c = 0; c < T::kWidth / 32; ++c) {
-      std::uint32_t rows[4];
-      load_blocks(rows, shared_address(&shared.table[8 * n + lane % 8][32 * c + lane / 8 * 8]));
-      multiply_blocks<typename T::Element>(product, q.of[2 * c], rows[0], rows[1]);
-      multiply_blocks<typename T::Element>(product, q.of[2 * c + 1], rows[2], rows[3]);
-    }
-    const float factor = w.of.clips.factor;
-    const int column = 8 * n + 2 * (lane % 4);
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      *reinterpret_cast<std::uint32_t*>(&shared.products[first + lane / 4 + 8 * r][column]) =
-          halves_of(product[2 * r] * factor, product[2 * r + 1] * factor);
+      for (int x = 0; x < kTogether; ++x) {
+        std::uint32_t rows[4];
+        load_blocks(rows, shared_address(&shared.table[8 * (n + x) + lane % 8][32 * c + lane / 8 * 8]));
+        multiply_blocks<typename T::Element>(product[x], q.of[2 * c], rows[0], rows[1]);
+        multiply_blocks<typename T::Element>(product[x], q.of[2 * c + 1], rows[2], rows[3]);
+      }
+    }
+#pragma unroll
+    for (int x = 0; x < kTogether; ++x) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        *reinterpret_cast<std::uint32_t*>(&shared.products[first + lane / 4 + 8 * r][8 * (n + x) + 2 * (lane % 4)]) =
+            halves_of(product[x][2 * r] * factor, product[x][2 * r + 1] * factor);
+      }
     }
   }
 }
@@ -99,6 +106,7 @@ __device__ __forceinline__ void make_products(BeforeShared<T>& shared, const Tab
     __syncthreads();
     multiply<T>(shared, w, at.batch, at.head, tile * T::kQueries);
     __syncthreads();
+    prefetch_queries<T>(w, at, tile + at.parts);
     spread<T>(shared, w, w.tile_number(at.batch, at.head, tile), tile);
     less_ends<T>(shared, w, at, tile);
   }

@@ -65,4 +65,11 @@ __device__ __forceinline__ void bring_table(std::uint16_t (&to)[T::kLines][T::kP
   }
 }
 
+/// To the L2, while another tile is at work: its queries.
+template <class T>
+__device__ __forceinline__ void prefetch_queries(const TableWork& w, const TableBlock& at, int tile) {
+  const int query = threadIdx.x, row = tile * T::kQueries + query;
+  if (query < T::kQueries && row < w.tiles.queries) prefetch_bytes(w.q.row(at.batch, row, at.head), 2 * w.q.width);
+}
+
 }  // namespace phasor::cuda::hopper

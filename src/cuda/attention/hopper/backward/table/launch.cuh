@@ -9,11 +9,12 @@
 
 namespace phasor::cuda::hopper {
 
+/// So many blocks of each head.
 template <class T, class Shared>
-Status launch_table(const char* where, void (*kernel)(TableWork), TableWork& w, void* stream) {
+Status launch_table(const char* where, void (*kernel)(TableWork), TableWork& w, int blocks, void* stream) {
   const auto* const function = reinterpret_cast<const void*>(kernel);
   const KeyTiles& t = w.tiles;
-  const Grid grid = {static_cast<unsigned>(w.of.blocks), static_cast<unsigned>(t.heads), static_cast<unsigned>(t.batch)};
+  const Grid grid = {static_cast<unsigned>(blocks), static_cast<unsigned>(t.heads), static_cast<unsigned>(t.batch)};
   return launch(where, {function, grid, T::kThreads, sizeof(Shared), stream}, &w);
 }
 

@@ -54,6 +54,7 @@ inline std::uint32_t halves_of(float low, float high) {
 /// Of all threads of the block, whatever its number.
 inline void named_sync(int /*id*/, int /*threads*/) { attention::mma::Block::running()->wait_for_block(); }
 inline void fence_async() {}
+inline void prefetch_bytes(const void* /*from*/, int /*bytes*/) {}
 
 inline void store_blocks(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
   struct Own {
