@@ -267,6 +267,7 @@ set(sweeps
   # cuda/host/prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.hundreds_of_calls_of_mla_give_the_bytes_of_the_cpu
+  CudaPrepareOnHost.hundreds_of_plain_calls_of_mla_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.hundreds_of_calls_of_models_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.plain_calls_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.squads_give_plain_calls_the_bytes_of_the_cpu_too

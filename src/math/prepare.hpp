@@ -84,6 +84,23 @@ PHASOR_HD inline float short_quotient(float x, float scale, float reciprocal) {
 }
 PHASOR_HD inline bool has_short_quotients(float scale) { return has_quotients(scale) && (bit_cast<u32>(scale) & 0x7fffffU) != 0x7fffffU; }
 
+/// Whether x / scale and x * (1 / scale) are the same number of e4m3 for every x of so many binary digits. A product of the reciprocal is
+/// off by less than 2^-22 of it, so they are, unless x / scale is as near to a middle of two numbers of e4m3, which are 16 to 31 sixteenths
+/// times powers of two: those times the scale are so near to an x.
+PHASOR_HD inline bool has_products(float scale, int digits) {
+  if (!has_quotients(scale)) return false;
+  if ((bit_cast<u32>(scale) & 0x7fffffU) == 0) return true;  // its reciprocal is exact
+  constexpr u64 kOne = u64{1} << 52;
+  const u64 step = kOne >> (digits - 1);  // from an x to the next one
+  for (int middle = 16; middle < 32; ++middle) {
+    const u64 part = (bit_cast<u64>(static_cast<double>(scale) * middle) & (kOne - 1)) | kOne;
+    const u64 above = part & (step - 1);
+    const u64 apart = above < step - above ? above : step - above;
+    if (apart <= part >> 21) return false;
+  }
+  return true;
+}
+
 /// A NaN of the caller's without its payload: low bits of it would be in the way of rounding (round_bf16).
 PHASOR_HD inline float plain_nan(float x) { return x == x ? x : bit_cast<float>(u32{0x7fc00000}); }
 

@@ -64,7 +64,8 @@ void random_calls(const Seeds& seeds) {
   cudaStream_t stream = nullptr;
   must(cudaStreamCreate(&stream), "cudaStreamCreate");
   for (std::uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
-    constexpr CallsOf kKinds[] = {CallsOf::plain, CallsOf::any, CallsOf::models, CallsOf::any, CallsOf::latent, CallsOf::columns};
+    constexpr CallsOf kKinds[] = {CallsOf::plain,  CallsOf::any,     CallsOf::models,      CallsOf::any,
+                                  CallsOf::latent, CallsOf::columns, CallsOf::plain_latent};
     constexpr std::uint64_t kCount = std::size(kKinds);
     compare(RandomPrepare(seed, kKinds[seed % kCount]), "seed " + std::to_string(seed), seed / kCount % 3 == 0, stream);
   }
@@ -98,6 +99,11 @@ void few_calls() {
   first_calls(2, CallsOf::latent, SizeOf::any, "MLA, some tokens",
               [](const PrepareChoices& call) { return call.all_tokens() > 512 && call.all_tokens() <= 2048; });
   first_calls(1, CallsOf::latent, SizeOf::any, "MLA, many tokens", [](const PrepareChoices& call) { return call.all_tokens() > 2048; });
+  first_calls(4, CallsOf::plain_latent, SizeOf::small, "plain MLA, few tokens", any);
+  first_calls(2, CallsOf::plain_latent, SizeOf::any, "plain MLA, some tokens",
+              [](const PrepareChoices& call) { return call.all_tokens() > 512 && call.all_tokens() <= 2048; });
+  first_calls(2, CallsOf::plain_latent, SizeOf::any, "plain MLA, many tokens",
+              [](const PrepareChoices& call) { return call.all_tokens() > 4096; });
   first_calls(2, CallsOf::columns, SizeOf::any, "values by channels",
               [](const PrepareChoices& call) { return call.all_tokens() > 128 && call.all_tokens() < 300; });
   first_calls(10, CallsOf::any, SizeOf::small, "any calls", any);

@@ -165,5 +165,32 @@ TEST(PrepareFormulas, short_quotients_are_divisions) {
   }
 }
 
+/// And products of a reciprocal, where they may be taken: every number of both formats, by any scales and by some next to those that may
+/// not.
+TEST(PrepareFormulas, products_of_reciprocals_are_divisions) {
+  Random random(13);
+  EXPECT_TRUE(math::has_products(0.25F, 8));
+  EXPECT_TRUE(math::has_products(0.0371F, 8));
+  EXPECT_FALSE(math::has_products(3, 8));  // 51 / 3 is a middle
+  EXPECT_FALSE(math::has_products(0x1p50F, 8));
+  unsigned taken = 0;
+  for (int i = 0; i < 200; ++i) {
+    const bool is_f16 = i % 2 == 1;
+    const float middle = std::ldexp(static_cast<float>(16 + random.bits() % 16), static_cast<int>(random.bits() % 16) - 11);
+    float scale = static_cast<float>(128 + random.bits() % 128) / middle;
+    if (i % 4 < 2) scale = 1e-6F * static_cast<float>(1000 + random.bits() % 1000000);
+    for (std::uint64_t ulps = random.bits() % 40; ulps > 0; --ulps) scale = std::nextafter(scale, i % 8 < 4 ? 0.0F : 1e9F);
+    if (!math::has_products(scale, is_f16 ? 11 : 8)) continue;
+    ++taken;
+    const float reciprocal = 1.0F / scale;
+    for (math::u32 bits = 0; bits < 0x10000; ++bits) {
+      const math::One<float> d;
+      const float x = is_f16 ? math::widen_f16(d, bits) : math::widen_bf16(d, bits);
+      ASSERT_EQ(job::stored_bits(Storage::f8_e4m3, x * reciprocal), job::stored_bits(Storage::f8_e4m3, x / scale)) << x << " / " << scale;
+    }
+  }
+  EXPECT_GE(taken, 100U);
+}
+
 }  // namespace
 }  // namespace phasor::test

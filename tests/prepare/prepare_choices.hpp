@@ -19,7 +19,7 @@ namespace phasor::test {
 /// Which calls are drawn: any; those with the heads, norms and rotations of common models, which CUDA has kernels of its own for; the most
 /// common of those, which have more of them, with many tokens, too; those of MLA, whose k is one wide head; plain ones into vLLM's older
 /// layout, whose values lie by channels, at slots that are neighbours for a while.
-enum class CallsOf : std::uint8_t { any, models, plain, latent, columns };
+enum class CallsOf : std::uint8_t { any, models, plain, latent, columns, plain_latent };
 /// small: few heads, and no more tokens than it takes.
 enum class SizeOf : std::uint8_t { any, small };
 
@@ -31,7 +31,8 @@ class PrepareChoices {
       : random_(seed),
         of_models_(calls != CallsOf::any),
         plain_(calls == CallsOf::plain || calls == CallsOf::columns),
-        latent_(calls == CallsOf::latent),
+        latent_(calls == CallsOf::latent || calls == CallsOf::plain_latent),
+        plain_latent_(calls == CallsOf::plain_latent),
         columns_(calls == CallsOf::columns),
         small_(size == SizeOf::small) {
     layout_ = static_cast<Layout>(pick(of_models_ && !latent_ ? 6 : 8));
@@ -39,6 +40,7 @@ class PrepareChoices {
     if (columns_) layout_ = Layout::vllm;
     if (latent_ && coin()) layout_ = coin() ? Layout::contiguous : Layout::vllm;
     if (latent_ && pick(3) == 0) layout_ = coin() ? Layout::mla_656 : Layout::mla_584;
+    if (plain_latent_) layout_ = coin() ? Layout::contiguous : Layout::mla_656;
     dtype_ = static_cast<DType>(std::array{0, 2, 3}[static_cast<std::size_t>(pick(3))]);
     if (latent_) dtype_ = coin() && !is_mla() ? DType::f16 : DType::bf16;  // what is rotated lies in MLA's rows as bfloat16
     batch_ = 1 + pick(3);
@@ -51,6 +53,10 @@ class PrepareChoices {
     }
     if (columns_ && tokens_ < 100) tokens_ = 1 + pick(90);
     if (latent_ && pick(40) == 0) tokens_ = 690 + pick(40);
+    if (plain_latent_ && pick(40) == 0) {  // as many as warps have whole
+      tokens_ = 4200 + pick(50);
+      batch_ = 1;
+    }
     if (small_) batch_ = 1;
     if (small_) tokens_ = columns_ ? 33 + pick(20) : 1 + pick(5);
     choose_heads();
@@ -85,11 +91,14 @@ class PrepareChoices {
     }
   }
   bool is_mla() const { return layout_ == Layout::mla_656 || layout_ == Layout::mla_584; }
+  /// One head is key and value.
+  bool has_no_values() const { return is_mla() || plain_latent_; }
 
   Draw random_;
   bool of_models_;
   bool plain_;
   bool latent_;
+  bool plain_latent_;
   bool columns_;
   bool small_;
   Layout layout_ = Layout::contiguous;
@@ -151,6 +160,16 @@ class PrepareChoices {
     if (latent_ && layout_ != Layout::contiguous && layout_ != Layout::vllm) k_storage_ = own;
     if (latent_) q_scaling_ = 0;
     if (latent_ && !is_mla() && k_storage_ == own) k_scaling_ = 0;
+    if (plain_latent_) {
+      head_dim_ = 576;
+      q_dim_ = 64;
+      if (!small_ && tokens_ <= 100) heads_ = 1 + pick(42);
+      row_ = (heads_ + 2) * head_dim_;
+      extra_ = 0;
+      k_storage_ = own;
+      k_scaling_ = 0;
+      changes_mla_ = false;
+    }
     if (!plain_) return;
     head_dim_ = q_dim_ = 128;
     if (tokens_ > 100) heads_ = 1 + pick(6);
@@ -229,17 +248,24 @@ class PrepareChoices {
       spec.pairing = Pairing::half;
       spec.rotary_width = spec.rotary_offset = 0;
     }
+    if (plain_latent_) {
+      rotates_ = true;
+      spec.rotary_width = 64;
+      spec.rotary_offset = 512;
+      spec_.q_rotary_offset = 0;
+      if (coin()) spec.scaling = YarnScaling{.factor = 40, .original_length = 4096};
+    }
     if (!of_models_ && pick(4) == 0) spec.output_pairing = coin() ? Pairing::half : Pairing::interleaved;
     if (pick(8) == 0) spec.sense = Sense::clockwise;
     const std::int64_t specs = of_models_ ? 1 : 1 + pick(3);
-    add_axes(spec, specs == 1);
+    if (!plain_latent_) add_axes(spec, specs == 1);
     choose_positions(spec);
     for (std::int64_t s = 0; s < specs; ++s) {
       spec.base = std::array{10000.0, 500000.0, 100.0}[static_cast<std::size_t>(s)];
       if (s == 2) spec.scaling = LinearScaling{.factor = 4};
       rotaries_.push_back(*Rotary::make(spec));
     }
-    if (rotates_ && !plain_ && pick(4) == 0) {
+    if (rotates_ && !plain_ && !plain_latent_ && pick(4) == 0) {
       const std::int64_t own_heads = heads_ == k_heads_ ? heads_ : 0;
       tables_ = RandomTables(random_, spec, {batch_, tokens_, own_heads, dtype_, of_models_});
     }
@@ -247,7 +273,7 @@ class PrepareChoices {
     if (coin()) spec_.between = PrepareSpec::Between::kept;
     if (coin()) spec_.query_scale = 0.3F;
     has_factors_ = pick(3) == 0;
-    if (!plain_) return;
+    if (!plain_ && !plain_latent_) return;
     spec_.between = {};
     spec_.query_scale = 1;
     has_factors_ = false;
@@ -261,9 +287,10 @@ class PrepareChoices {
     norm.weight_as = static_cast<HeadNorm::Weight>(pick(2));
     norm.cast = static_cast<HeadNorm::Cast>(pick(2));
     norm.epsilon = coin() ? 1e-6F : 1e-5F;
-    if (plain_) norm.kind = HeadNorm::Kind::rms;
-    if (plain_) norm.weight_as = {};
-    if (plain_) norm.cast = HeadNorm::Cast::before_weight;
+    if (!plain_ && !plain_latent_) return norm;
+    norm.kind = HeadNorm::Kind::rms;
+    norm.weight_as = {};
+    norm.cast = HeadNorm::Cast::before_weight;
     return norm;
   }
   void choose_norms() {
@@ -277,17 +304,19 @@ class PrepareChoices {
     if (layout_ == Layout::mla_656 && spec_.k_norm.kind != HeadNorm::Kind::none) spec_.k_norm.width = 512;
     if (latent_) spec_.q_norm = spec_.v_norm = {};
     if (latent_ && spec_.k_norm.kind != HeadNorm::Kind::none && coin()) spec_.k_norm.width = 8 * (1 + pick(head_dim_ / 8));
+    if (plain_latent_ && spec_.k_norm.kind != HeadNorm::Kind::none) spec_.k_norm.width = 512;
     weights_ = pick(4);  // 0: none; 1, 2: one for all heads; 3: one for each
-    if (plain_) weights_ = 1;
+    if (plain_ || plain_latent_) weights_ = 1;
   }
 
   void choose_places() {
     const std::int64_t all = batch_ * tokens_;
     block_ = layout_ == Layout::sglang ? 1 : 1 + pick(5);
     if (columns_) block_ = 8 * (1 + pick(4));
+    if (plain_latent_) block_ = std::int64_t{1} << pick(4);
     blocks_ = all / block_ + 2 + pick(3);
     kind_ = static_cast<TokenPlaces::Kind>(pick(3));
-    if (columns_ && kind_ == TokenPlaces::Kind::in_order) kind_ = TokenPlaces::Kind::slots;
+    if ((columns_ || plain_latent_) && kind_ == TokenPlaces::Kind::in_order) kind_ = TokenPlaces::Kind::slots;
     if (kind_ == TokenPlaces::Kind::in_order) {
       block_ = layout_ == Layout::sglang ? 1 : tokens_ + pick(4);
       if (block_ < tokens_) kind_ = TokenPlaces::Kind::slots;

@@ -42,7 +42,7 @@ class RandomPrepare : private PrepareChoices {
     const Extents packed_shape = {batch_, tokens_, 1, row_};
     const ConstTensorView packed(memory[kPacked], dtype_, packed_shape, contiguous_strides(packed_shape));
     PrepareInputs inputs = unpack_qkv(packed, {heads_, k_heads_, head_dim_, extra_});
-    if (is_mla()) {
+    if (has_no_values()) {
       inputs.v = {};
       inputs.q.shape[3] = q_dim_;  // as if part of each head were not q's
     }
@@ -228,7 +228,7 @@ class RandomPrepare : private PrepareChoices {
       set_scales(pair.k, k_scaling_, for_k);
       set_scales(pair.v, k_scaling_, for_k + blocks_ * block_ * k_heads_ * most_groups_ * 4);
       outputs.k = pair.k;
-      outputs.v = pair.v;
+      if (!has_no_values()) outputs.v = pair.v;
     }
     if (is_mla() && changes_mla_) change_mla(outputs.k, for_k);
     return outputs;

@@ -48,7 +48,7 @@ Status squads_of(const char* where, const job::PrepareJob& job, const Execution&
       int multiprocessors = 0;
       if (Status s = status_of(where, cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, job.device.index)); !s)
         return s;
-      call = walking(call, std::int64_t{multiprocessors} * kWalkPlainBlocks);
+      call = walking(call, walking_blocks(call, std::int64_t{multiprocessors} * kWalkPlainBlocks));
     }
     const void* const kernel = job.turn.dtype == DType::f16 ? plain_kernel_f16(call) : plain_kernel_bf16(call);
     const unsigned(&blocks)[3] = call.launch.blocks;
@@ -81,7 +81,18 @@ Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Ex
       where, {column_kernel(work.dtype), {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream}, &work);
 }
 
+Status prepare_by_plain_latent(const char* where, const job::PrepareJob& job, const Execution& execution) {
+  PlainLatentParameter parameter;
+  parameter.work = plain_latent_work(job);
+  TablePacker packer(parameter.tables, kTeamTableBytes);
+  pack_tables(parameter.work.squads.job.turn.rows, packer);
+  const PlainLatentCall call = plain_latent_call(parameter.work, job.turn.batch * job.turn.tokens);
+  const void* const kernel = job.turn.dtype == DType::f16 ? plain_latent_kernel_f16(call) : plain_latent_kernel_bf16(call);
+  const unsigned(&blocks)[3] = call.launch.blocks;
+  return launch_early(where, {kernel, {blocks[0], blocks[1], blocks[2]}, call.launch.threads, 0, execution.stream}, &parameter);
+}
 Status prepare_by_latent(const char* where, const job::PrepareJob& job, const Execution& execution) {
+  if (is_plain_latent(job)) return prepare_by_plain_latent(where, job, execution);
   LatentParameter parameter;
   parameter.work = latent_work(job);
   TablePacker packer(parameter.tables, kTeamTableBytes);

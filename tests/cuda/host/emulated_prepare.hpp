@@ -55,6 +55,16 @@ void exchange_in_warp(Number* numbers, int apart) {
       });
 }
 
+/// The bits of all lanes.
+inline void any_in_warp(unsigned& bits) {
+  emulated::Block::running()->with_warp(
+      bits, +[](const std::array<unsigned*, emulated::Block::kLanes>& lanes) {
+        unsigned all = 0;
+        for (const unsigned* const one : lanes) all |= *one;
+        for (unsigned* const one : lanes) *one = all;
+      });
+}
+
 /// One thread's view of a block with all that squads, plain calls and values by channels want; one barrier where kernels have one.
 struct EmulatedBlock : EmulatedCopies {
   int count;
@@ -98,6 +108,12 @@ struct EmulatedBlock : EmulatedCopies {
   void swap(Held& held, const Numbers& numbers) {
     exchange_in_warp<std::remove_pointer_t<decltype(numbers(held.state))>, numbers_each>(numbers(held.state), apart);
   }
+  template <class Has, class Body>
+  void in_warps_of(const Has& has, const Body& body) {
+    unsigned bits = has(own()) ? 1 : 0;
+    any_in_warp(bits);
+    if (bits != 0) body();
+  }
   void again(const cuda::SquadWorkAt& work, const cuda::SquadPlace& place, cuda::SquadShared& shared) {
     if (is_first_again()) std::memset(static_cast<void*>(shared.values), 0x7f, sizeof(shared.values));
     cuda::make_row_again(work, place, shared.values, *this);
@@ -130,6 +146,16 @@ struct EmulatedLatentWarp : EmulatedCopies {
     if (lane() == 0) ++squad_rows_again;
     cuda::make_row_again(work, place, values, *this);
   }
+  static void depend() {}
+  template <class State>
+  struct PerThread {
+    State state;
+    State& of(int /*lane*/) { return state; }
+  };
+  template <int apart, int count, class Held, class Numbers>
+  void swap(Held& held, const Numbers& numbers) {
+    exchange_in_warp<std::remove_pointer_t<decltype(numbers(held.state))>, count>(numbers(held.state), apart);
+  }
   template <class Body>
   void each(const Body& body) {
     body(lane());
@@ -137,12 +163,7 @@ struct EmulatedLatentWarp : EmulatedCopies {
   template <class Body>
   unsigned either(const Body& body) {
     unsigned bits = body(lane());
-    emulated::Block::running()->with_warp(
-        bits, +[](const std::array<unsigned*, cuda::kLatentLanes>& lanes) {
-          unsigned all = 0;
-          for (const unsigned* const one : lanes) all |= *one;
-          for (unsigned* const one : lanes) *one = all;
-        });
+    any_in_warp(bits);
     return bits;
   }
   template <class Body>

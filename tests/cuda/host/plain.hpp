@@ -25,6 +25,10 @@ struct HostPlainBlock : HostSquadBlock {
     ++squad_rows_again;
     cuda::make_plain_row_again(work, place, shared, *this);
   }
+  template <class Has, class Body>
+  void in_warps_of(const Has& /*has*/, const Body& body) {
+    body();
+  }
   /// Numbers that all threads had before it.
   template <int apart, int numbers_each, class Held, class Numbers>
   void swap(Held& held, const Numbers& numbers) {

@@ -74,15 +74,17 @@ void expect_all_wait(unsigned calls) {
   host.walkers = 1;
   expect_bytes_of_the_cpu((calls + 1) / 2, CallsOf::columns, is_short_walk);
   expect_bytes_of_the_cpu(2 * calls, CallsOf::latent, is_small);
+  expect_bytes_of_the_cpu(3 * calls, CallsOf::plain_latent, is_small);
 }
 TEST(EmulatedPrepare, threads_wait_for_what_others_write) {
   walking_calls = column_cells = columns_alone = 0;
-  latent_cuts = {};
+  latent_cuts = plain_latent_cuts = {};
   expect_all_wait(4);
   EXPECT_GE(walking_calls, 2U);
   EXPECT_GE(column_cells, 3U);
   EXPECT_GE(columns_alone, 3U);
   for (const unsigned cut : latent_cuts) EXPECT_GE(cut, 2U);
+  for (const unsigned cut : plain_latent_cuts) EXPECT_GE(cut, 2U);
 }
 TEST(EmulatedPrepare, threads_of_many_calls_wait_for_what_others_write) { expect_all_wait(40); }
 

@@ -63,6 +63,7 @@ struct HostPrepare {
   template <class Machine>
   bool run(const job::PrepareJob& job) const {
     if (cuda::is_for_squads(job)) return run_common<Machine>(job), true;
+    if (cuda::is_latent(job) && by_plain_kernels && cuda::is_plain_latent(job)) return plain_latent_on_host<Machine>(job), true;
     if (cuda::is_latent(job)) return latent_on_host<Machine>(job), true;
     return false;
   }

@@ -68,6 +68,19 @@ job::PrepareJob latent_job() {
   return job_of({q, heads(7, 1, 576), {}, {}}, rotary, {tensor_cache(q), mla_656_cache(memory(8), 4, 16), {}, slots()}, spec);
 }
 
+/// DeepSeek: what is turned of q, k of 576 channels into 656 bytes or plain rows.
+job::PrepareJob plain_latent_job(bool by_groups) {
+  static const Rotary rotary = *Rotary::make({.head_dim = 576, .rotary_width = 64, .rotary_offset = 512, .pairing = Pairing::interleaved});
+  const TensorView q = heads(6, 4, 64);
+  PrepareSpec spec;
+  spec.q_rotary_offset = 0;
+  spec.k_norm = {.kind = HeadNorm::Kind::rms, .cast = HeadNorm::Cast::before_weight, .width = 512};
+  spec.k_norm.weight = ConstTensorView(memory(5), DType::bf16, {1, 1, 1, 512}, {0, 0, 0, 1});
+  const CacheParts cache =
+      by_groups ? mla_656_cache(memory(8), 4, 16) : CacheParts(contiguous_cache(memory(8), Storage::bf16, {4, 16, 1, 576}));
+  return job_of({q, heads(7, 1, 576), {}, {}}, rotary, {tensor_cache(q), cache, {}, slots()}, spec);
+}
+
 struct Spoiled {
   const char* by;
   std::function<void(job::PrepareJob&)> spoil;
@@ -273,6 +286,53 @@ TEST(PrepareRoutes, latent_calls_have_one_wide_head_of_whole_vectors) {
   EXPECT_TRUE(cuda::is_latent(wide_group));
 }
 
+bool is_plain_latent(const job::PrepareJob& job) { return cuda::is_latent(job) && cuda::is_plain_latent(job); }
+
+TEST(PrepareRoutes, plain_calls_of_mla_have_heads_of_known_channels) {
+  const std::vector<Spoiled> cases = {
+      {"a norm of another kind", [](job::PrepareJob& j) { j.operands[1].norm.kind = HeadNorm::Kind::l2; }},
+      {"a norm of 504 channels", [](job::PrepareJob& j) { j.operands[1].norm.width = 504; }},
+      {"weights and one", [](job::PrepareJob& j) { j.operands[1].norm.one_plus = true; }},
+      {"wide weights", [](job::PrepareJob& j) { j.operands[1].norm.weight_dtype = DType::f32; }},
+      {"no weights", [](job::PrepareJob& j) { j.operands[1].norm.weight = nullptr; }},
+      {"a cast behind the weights", [](job::PrepareJob& j) { j.operands[1].norm.casts_before_weight = false; }},
+      {"steps that are not rounded", [](job::PrepareJob& j) { j.kept = true; }},
+      {"24 pairs", [](job::PrepareJob& j) { j.turn.pairs = 24; }},
+      {"tables", [](job::PrepareJob& j) { j.turn.rows.kind = job::RowSource::Kind::tables; }},
+      {"axes", [](job::PrepareJob& j) { j.turn.rows.axis_of_pair = reinterpret_cast<const std::uint8_t*>(&j); }},
+      {"pairs from channel 504 on", [](job::PrepareJob& j) { j.operands[1].rotary_offset = 504; }},
+      {"a key that is not turned", [](job::PrepareJob& j) { j.operands[1].turns = false; }},
+      {"a key without a cache", [](job::PrepareJob& j) { j.operands[1].placed = false; }},
+      {"queries of 72 channels", [](job::PrepareJob& j) { j.operands[0].head_dim = j.operands[0].sinks[0].count = 72; }},
+      {"queries that are not turned", [](job::PrepareJob& j) { j.operands[0].turns = false; }},
+      {"queries with a factor", [](job::PrepareJob& j) { j.operands[0].scales = true; }},
+      {"queries in a cache", [](job::PrepareJob& j) { j.operands[0].placed = true; }},
+      {"queries in steps", [](job::PrepareJob& j) { j.operands[0].sinks[0].inner = 8; }},
+      {"tokens in order", [](job::PrepareJob& j) { j.places.kind = TokenPlaces::Kind::in_order; }},
+      {"blocks of 12 tokens", [](job::PrepareJob& j) { j.places.block_shift = -1; }},
+      {"keys in steps", [](job::PrepareJob& j) { keys(j).inner = 8; }},
+      {"keys of 8 bits with one scale",
+       [](job::PrepareJob& j) {
+         keys(j).storage = Storage::f8_e4m3;
+         keys(j).scales = CacheScales::Kind::given;
+       }},
+  };
+  expect_left_alone(plain_latent_job(true), is_plain_latent, cases);
+  expect_left_alone(plain_latent_job(false), is_plain_latent, cases);
+  expect_left_alone(plain_latent_job(true), is_plain_latent,
+                    {{"groups of 64 channels", [](job::PrepareJob& j) { keys(j).group = 64; }},
+                     {"scales that are powers of two", [](job::PrepareJob& j) { keys(j).powers_of_two = true; }},
+                     {"scales that are multiplied with", [](job::PrepareJob& j) { keys(j).multiplies = true; }},
+                     {"scales that are apart", [](job::PrepareJob& j) { keys(j).scale_strides[3] = 8; }},
+                     {"scales beside the cache", [](job::PrepareJob& j) { keys(j).scale_strides[1] = 16; }},
+                     {"e5m2", [](job::PrepareJob& j) { keys(j).storage = Storage::f8_e5m2; }},
+                     {"what is turned elsewhere", [](job::PrepareJob& j) { j.operands[1].sinks[1].strides[1] *= 2; }}});
+  job::PrepareJob alone = plain_latent_job(true);
+  alone.operands[0] = alone.operands[1];
+  alone.operand_count = 1;
+  EXPECT_TRUE(is_plain_latent(alone));
+}
+
 /// Near 2^31 tokens a step beyond the last one is no int.
 TEST(PrepareRoutes, walks_end_at_the_last_of_any_number_of_tokens) {
   job::PrepareJob job = plain_job(false);
@@ -317,7 +377,7 @@ TEST(PrepareRoutes, random_calls_walk_on_gpus_of_up_to_175_multiprocessors) {
   ASSERT_TRUE(cuda::is_for_squads(captured) && cuda::is_plain(work));
   const cuda::PlainCall plain = cuda::plain_call(work, cuda::has_few_tokens(captured));
   ASSERT_TRUE(cuda::may_walk(work, plain));
-  EXPECT_TRUE(cuda::walking(plain, std::int64_t{175} * cuda::kWalkPlainBlocks).walks);
+  EXPECT_TRUE(cuda::walking(plain, cuda::walking_blocks(plain, std::int64_t{175} * cuda::kWalkPlainBlocks)).walks);
 }
 
 }  // namespace

@@ -97,6 +97,19 @@ TEST(CudaPrepareOnHost, calls_of_mla_have_kernels_of_their_own_and_give_the_byte
   EXPECT_GE(latent_partial_groups, 5U);
   EXPECT_GE(squad_rows_again, 10U);
 }
+TEST(CudaPrepareOnHost, plain_calls_of_mla_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu) {
+  plain_latent_cuts = {};
+  plain_latent_kernels.clear();
+  squad_rows_again = 0;
+  expect_bytes_of_the_cpu(1, 90, CallsOf::plain_latent, SizeOf::small);
+  expect_bytes_of_the_cpu(1, 30, CallsOf::plain_latent);
+  for (const unsigned calls : plain_latent_cuts) EXPECT_GE(calls, 30U);
+  EXPECT_EQ(plain_latent_kernels.size(), 6U);  // rows of 656 bytes have no f16
+  EXPECT_GE(squad_rows_again, 10U);
+}
+TEST(CudaPrepareOnHost, hundreds_of_plain_calls_of_mla_give_the_bytes_of_the_cpu) {
+  expect_bytes_of_the_cpu(30, 300, CallsOf::plain_latent);
+}
 TEST(CudaPrepareOnHost, hundreds_of_calls_of_mla_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(1, 600, CallsOf::latent); }
 TEST(CudaPrepareOnHost, squads_give_plain_calls_the_bytes_of_the_cpu_too) {
   host.by_plain_kernels = false;

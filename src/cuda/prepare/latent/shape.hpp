@@ -3,11 +3,11 @@
 // a piece of a token: the wide head, some vectors of the others, or both. Warps share nothing, so none waits for another.
 #pragma once
 
+#include "cuda/prepare/latent/plain.hpp"
 #include "cuda/prepare/squads/make.hpp"
 
 namespace phasor::cuda {
 
-constexpr int kLatentLanes = 32;
 /// Vectors of the wide head, at most.
 constexpr int kLatentVectors = 128;
 /// Parts of a head that go to places of their own.

@@ -20,6 +20,10 @@ struct PlainBlock : SquadBlock {
     const unsigned own = body(static_cast<int>(threadIdx.x));
     return __syncthreads_or(static_cast<int>(own)) == 0 ? 0 : of_all(own);
   }
+  template <class Has, class Body>
+  __device__ void in_warps_of(const Has& has, const Body& body) {
+    if (__any_sync(0xffffffff, has(static_cast<int>(threadIdx.x))) != 0) body();
+  }
   template <int apart, int count, class Held, class Numbers>
   __device__ void swap(Held& held, const Numbers& numbers) {
     auto* const own = numbers(held.state);

@@ -114,6 +114,10 @@ struct PlainMaker {
     return token.block < 0 ? nullptr : of.out + token.block * of.out_block + token.token * of.out_token;
   }
 
+  PHASOR_HD bool has_norm(int thread) const {
+    const Spot spot = spot_of(thread);
+    return spot.operand >= 0 && operand(spot).norm != HeadNorm::Kind::none;
+  }
   /// Each lane the factor of a head whose sum it has.
   PHASOR_HD void make_factor(int thread, State& state) const {
     const Spot spot = spot_of(thread);
@@ -187,8 +191,9 @@ PHASOR_HD inline void make_plain_row_again(const SquadWorkAt& work, const SquadP
   });
 }
 
-/// Block: as of prepare_heads, and `depend()` waits for whoever wrote what is read; `swap<apart, count>(held, numbers)` makes of the first
-/// of numbers(state) those of the thread `apart` away.
+/// Block: as of prepare_heads, and `in_warps_of(has, body)` runs body() in the warps in which has(thread) of some thread, at least;
+/// `depend()` waits for whoever wrote what is read; `swap<apart, count>(held, numbers)` makes of the first of numbers(state) those of the
+/// thread `apart` away.
 template <class Knows, class Block>
 PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block) {
   using Maker = PlainMaker<Knows>;
@@ -201,7 +206,7 @@ PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block
     block.wait();
     block.each([&](int thread) { maker.load(thread, held.of(thread)); });
   }
-  if constexpr (Knows::norms) {
+  const auto norm = [&] {
     using Sums = PlainSums<Knows::dtype, Knows::each>;
     block.each([&](int thread) { held.of(thread).sums.offer(Maker::lane(thread), held.of(thread).heads); });
     block.template swap<4, 4 * Knows::each>(held, [](State& state) { return state.sums.words; });
@@ -210,7 +215,9 @@ PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block
     block.each([&](int thread) { maker.make_factor(thread, held.of(thread)); });
     if constexpr (Knows::each == 2) block.template swap<4, 1>(held, [](State& state) { return state.sums.numbers; });
     block.each([&](int thread) { maker.norm(thread, held.of(thread)); });
-  }
+  };
+  // Values have none, and some warps have only values.
+  if constexpr (Knows::norms) block.in_warps_of([&](int thread) { return maker.has_norm(thread); }, norm);
   asked_once(seen != 0,
              [&](auto rests) { block.each([&](int thread) { maker.template finish<decltype(rests)::value>(thread, held.of(thread)); }); });
 }

@@ -35,6 +35,18 @@ bool is_plain(const SquadWork& work) {
   return true;
 }
 
+namespace {
+
+/// Division by a scale is most of what 8 bits take: where a product gives the same numbers, it is a product.
+void multiply_by_reciprocal(SquadOperand& operand, DType dtype) {
+  if (operand.storage != Storage::f8_e4m3 || operand.scales != CacheScales::Kind::given || operand.multiplies) return;
+  if (!math::has_products(operand.scale, dtype == DType::f16 ? 11 : 8)) return;
+  operand.scale = 1.0F / operand.scale;
+  operand.multiplies = true;
+}
+
+}  // namespace
+
 PlainCall plain_call(SquadWork& work, bool few) {
   const job::PrepareJob& job = work.job;
   SquadShape& shape = work.shape;
@@ -42,6 +54,7 @@ PlainCall plain_call(SquadWork& work, bool few) {
   for (int o = 0; o < job.operand_count; ++o) {
     SquadOperand& operand = shape.operands[o];
     call.codes |= operand.storage == Storage::f8_e4m3;
+    multiply_by_reciprocal(operand, job.turn.dtype);
     operand.out_half = static_cast<int>(SinkPlace{operand, nullptr}.offset(kPlainPairs));
   }
   // A thread's two heads are of one operand.
@@ -63,6 +76,11 @@ PlainCall plain_call(SquadWork& work, bool few) {
 bool may_walk(const SquadWork& work, const PlainCall& call) {
   const bool finds_pages = work.job.places.kind == TokenPlaces::Kind::pages;
   return call.each == 2 && (finds_pages || !kOnlyPagesWalk);
+}
+std::int64_t walking_blocks(const PlainCall& call, std::int64_t at_a_time) {
+  const unsigned(&grid)[3] = call.launch.blocks;
+  const std::int64_t all = std::int64_t{grid[0]} * grid[1] * grid[2];
+  return at_a_time * std::clamp<std::int64_t>(all / (kLeastWalk * at_a_time), 1, kMostWalkWaves);
 }
 PlainCall walking(const PlainCall& call, std::int64_t blocks) {
   PlainCall walk = call;

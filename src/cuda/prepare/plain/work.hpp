@@ -17,6 +17,9 @@ constexpr std::int64_t kFewPlainTokens = 512;
 /// reads one after the other to be found.
 constexpr int kWalkPlainBlocks = 6;
 constexpr std::int64_t kLeastWalk = 4;
+/// So many times as many blocks as there are at a time, at most: multiprocessors are not equally far from memory, and whoever is done takes
+/// the next one.
+constexpr std::int64_t kMostWalkWaves = 4;
 constexpr bool kOnlyPagesWalk = true;
 
 /// Of the work of squads: heads of 128 channels of 16 bits, all of them rotated by halves, norms as of Llama and Qwen (rms, a weight of the
@@ -37,6 +40,8 @@ PlainCall plain_call(SquadWork& work, bool few);
 /// Whether blocks that walk are an answer for the call, and the call by so many of them.
 bool may_walk(const SquadWork& work, const PlainCall& call);
 PlainCall walking(const PlainCall& call, std::int64_t blocks);
+/// How many, of a device that has so many at a time.
+std::int64_t walking_blocks(const PlainCall& call, std::int64_t at_a_time);
 inline bool has_few_tokens(const job::PrepareJob& job) { return job.turn.batch * job.turn.tokens <= kFewPlainTokens; }
 
 }  // namespace phasor::cuda
