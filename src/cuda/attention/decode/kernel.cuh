@@ -12,15 +12,16 @@
 
 namespace phasor::cuda::decode {
 
-/// A product as a score in base 2.
-__device__ inline float score_of(const DecodeWork& work, const Block& block, const Row& row, float product, int key, bool is_far) {
+/// A product as a score in base 2, whose factor is, too.
+__device__ inline float score_of(const DecodeWork& work, const Block& block, const Row& row, float factor, float product, int key,
+                                 bool is_far) {
   const int64_t distance = block.keys - work.queries + row.query - key;
   if (row.query >= work.queries || key >= block.keys || distance > work.left || -distance > work.right) return -INFINITY;
   if (work.mask.data != nullptr && work.mask.data[block.batch * work.mask.strides[0] + key * work.mask.strides[1]] == 0) return -INFINITY;
-  float score = product * row.factor;
-  if (work.diagonal != nullptr) score += is_far ? row.far : bias_at(work, row.diagonal, distance);
-  if (work.softcap != 0) score = work.softcap * tanhf(score / work.softcap);
-  return score * kLog2E;
+  float score = product * factor;
+  if (work.diagonal != nullptr) score = fmaf(is_far ? row.far : bias_at(work, row.diagonal, distance), kLog2E, score);
+  const float cap = work.softcap * kLog2E;
+  return cap != 0 ? cap * tanhf(score / cap) : score;
 }
 
 /// The row of a thread's column, of those of its warp.
@@ -116,8 +117,8 @@ __device__ __forceinline__ void make_scores(const DecodeWork& work, const Block&
   } else {
     each([&](int column, int half, float from, float& low, float& high) {
       const Row& row = row_at<S>(rows, column, half);
-      low = score_of(work, block, row, low, key, keys.is_far) - from;
-      high = score_of(work, block, row, high, key + 8, keys.is_far) - from;
+      low = score_of(work, block, row, factors[column][half], low, key, keys.is_far) - from;
+      high = score_of(work, block, row, factors[column][half], high, key + 8, keys.is_far) - from;
     });
   }
 }
@@ -142,8 +143,9 @@ __device__ __forceinline__ void decode_block(const DecodeWork& work, unsigned x,
   auto* const block_rows = reinterpret_cast<Row*>(memory + Room<S>::rows(split_queries));
   auto* const places = reinterpret_cast<int64_t*>(memory + Room<S>::places(split_queries));
   const std::uint32_t stages = shared_address(memory);
+  const LaneKeys lane_keys = ask_for_blocks<S>(work, block);
   const QueryBits<S> first_queries = ask_for_queries<S>(work, block, 0);
-  find_places<S>(work, block, places);
+  put_places(work, lane_keys, places);
   __syncwarp();
   const Bringer bringer = bringer_of<S>(work, block, places);
   const auto bring = [&](int tile, int stage) {
@@ -152,9 +154,10 @@ __device__ __forceinline__ void decode_block(const DecodeWork& work, unsigned x,
   };
 #pragma unroll
   for (int n = 0; n < S::kStages - 1; ++n) bring(block.first_tile + n, n);
-  put_queries<S>(work, block, first_queries, 0, query_memory, block_rows);
+  put_rows<S>(work, block, block_rows);
+  put_queries<S>(work, first_queries, 0, query_memory, block_rows);
   for (int group = 1; group < kRowGroups<S>; ++group) {
-    put_queries<S>(work, block, ask_for_queries<S>(work, block, group), group, query_memory, block_rows);
+    put_queries<S>(work, ask_for_queries<S>(work, block, group), group, query_memory, block_rows);
   }
   __syncthreads();
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -165,10 +168,11 @@ __device__ __forceinline__ void decode_block(const DecodeWork& work, unsigned x,
   HeldQueries<S> held;
   hold_queries<S>(queries, held);
   const Row* const rows = block_rows + team * S::kWarpRows;
+  const float scale = work.scale * scale_of(work.k, block.key_head) * kLog2E;
   float factors[S::kColumns][2];
 #pragma unroll
   for (int column = 0; column < S::kColumns; ++column) {
-    for (int half = 0; half < 2; ++half) factors[column][half] = row_at<S>(rows, column, half).factor * kLog2E;
+    for (int half = 0; half < 2; ++half) factors[column][half] = row_at<S>(rows, column, half).power * scale;
   }
   const ScoreRules rules = rules_of(work, block);
   Sums<S> sums = no_sums<S>();

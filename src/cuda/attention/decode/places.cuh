@@ -19,33 +19,42 @@ __device__ inline void load_blocks(const void* table, const unsigned (&pages)[kC
   for (int n = 0; n < kCount; ++n) blocks[n] = static_cast<const T*>(table)[pages[n]];
 }
 
-/// Places of a warp's keys, in bytes from where those of the head begin: of keys, then (where they are others) of values, kSplit numbers
-/// behind. Behind the last key there is the last again: nobody sees it, and it is a number where that is.
+/// Blocks of a lane's keys, and which tokens of them they are.
+struct LaneKeys {
+  int64_t blocks[kLanePlaces];
+  unsigned tokens[kLanePlaces];
+};
+/// Behind the last key there is the last again: nobody sees it, and it is a number where that is.
 template <class S>
-__device__ __forceinline__ void find_places(const DecodeWork& work, const Block& block, int64_t* places) {
+__device__ __forceinline__ LaneKeys ask_for_blocks(const DecodeWork& work, const Block& block) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
+  LaneKeys keys;
   unsigned pages[kLanePlaces];
-  int64_t tokens[kLanePlaces];
-  int64_t blocks[kLanePlaces];
 #pragma unroll
   for (int n = 0; n < kLanePlaces; ++n) {
     const int own = lane + n * 32;
     const int number = own / S::kKeys * S::kTile + warp * S::kKeys + own % S::kKeys;
     const auto key = static_cast<unsigned>(block.first + (number < block.end ? number : block.end - 1));
     pages[n] = work.page_shift >= 0 ? key >> work.page_shift : key / static_cast<unsigned>(work.page_size);
-    tokens[n] = static_cast<int64_t>(key - pages[n] * static_cast<unsigned>(work.page_size));
-    blocks[n] = block.batch;
+    keys.tokens[n] = key - pages[n] * static_cast<unsigned>(work.page_size);
+    keys.blocks[n] = block.batch;
   }
   const auto* const table = static_cast<const std::byte*>(work.blocks.data) + block.batch * work.pages * work.blocks.bytes;
-  if (work.blocks.size > 0 && work.blocks.bytes == 4) load_blocks<std::int32_t>(table, pages, blocks);
-  if (work.blocks.size > 0 && work.blocks.bytes == 8) load_blocks<int64_t>(table, pages, blocks);
+  if (work.blocks.size > 0 && work.blocks.bytes == 4) load_blocks<std::int32_t>(table, pages, keys.blocks);
+  if (work.blocks.size > 0 && work.blocks.bytes == 8) load_blocks<int64_t>(table, pages, keys.blocks);
+  return keys;
+}
+/// Places of a warp's keys, in bytes from where those of the head begin: of keys, then (where they are others) of values, kSplit numbers
+/// behind.
+__device__ __forceinline__ void put_places(const DecodeWork& work, const LaneKeys& keys, int64_t* places) {
   const bool same = has_same_strides(work);
+  int64_t* const own = places + static_cast<int>(threadIdx.x) / 32 * kWarpPlaces + static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int n = 0; n < kLanePlaces; ++n) {
-    int64_t* const to = places + warp * kWarpPlaces + lane + n * 32;
-    to[0] = blocks[n] * work.k.strides[0] + tokens[n] * work.k.strides[1];
-    if (!same) to[kSplit] = blocks[n] * work.v.strides[0] + tokens[n] * work.v.strides[1];
+    const int64_t token = keys.tokens[n];
+    own[n * 32] = keys.blocks[n] * work.k.strides[0] + token * work.k.strides[1];
+    if (!same) own[n * 32 + kSplit] = keys.blocks[n] * work.v.strides[0] + token * work.v.strides[1];
   }
 }
 

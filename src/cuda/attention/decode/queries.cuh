@@ -26,22 +26,28 @@ __device__ inline int query_of(const DecodeWork& work, int row) {
   return work.queries == 1 ? 0 : static_cast<int>(static_cast<unsigned>(row) / static_cast<unsigned>(work.group));
 }
 
+template <class T, class S>
+__device__ __forceinline__ void load_row(const void* q, int64_t at, std::uint32_t (&x)[S::kWidth / 32]) {
+  const T* const from = static_cast<const T*>(q) + at;
+#pragma unroll
+  for (int c = 0; c < S::kWidth / 32; ++c) x[c] = from[query_channel<S>(c * 32)];
+}
 template <class S>
 __device__ __forceinline__ QueryBits<S> ask_for_queries(const DecodeWork& work, const Block& block, int group) {
   QueryBits<S> bits = {};
-  const bool wide = splits_queries(work);
   const int rows = rows_of(work);
+  const int64_t first = block.batch * work.q.strides[0] + int64_t{block.key_head} * work.group * work.q.strides[2] +
+                        query_channel<S>(static_cast<int>(threadIdx.x) % 32);
 #pragma unroll
   for (int n = 0; n < kRowsTogether<S>; ++n) {
     const int row = block.first_row + query_row<S>(group, n);
     if (row >= rows) continue;
     const int query = query_of(work, row);
-    const int64_t at = block.batch * work.q.strides[0] + query * work.q.strides[1] +
-                       (block.key_head * work.group + row - query * work.group) * work.q.strides[2];
-#pragma unroll
-    for (int c = 0; c < S::kWidth / 32; ++c) {
-      const int64_t place = at + query_channel<S>(c * 32 + static_cast<int>(threadIdx.x) % 32);
-      bits.x[n][c] = wide ? static_cast<const std::uint32_t*>(work.q.data)[place] : static_cast<const std::uint16_t*>(work.q.data)[place];
+    const int64_t at = first + query * work.q.strides[1] + (row - query * work.group) * work.q.strides[2];
+    if (splits_queries(work)) {
+      load_row<std::uint32_t, S>(work.q.data, at, bits.x[n]);
+    } else {
+      load_row<std::uint16_t, S>(work.q.data, at, bits.x[n]);
     }
   }
   return bits;
@@ -64,24 +70,25 @@ __device__ inline float bias_at(const DecodeWork& work, const float* diagonal, i
   n = n < 0 ? 0 : n >= work.distances ? work.distances - 1 : n;
   return diagonal[n];
 }
-/// Row r of a block, whose products are to be multiplied by `power`, too.
-__device__ __forceinline__ Row row_of(const DecodeWork& work, const Block& block, int r, float power) {
+/// All of rows but their powers: a thread for each.
+template <class S>
+__device__ __forceinline__ void put_rows(const DecodeWork& work, const Block& block, Row* rows) {
+  const auto r = static_cast<int>(threadIdx.x);
+  if (r >= S::kRows) return;
   const int row = block.first_row + r;
-  if (row >= rows_of(work)) return {nullptr, work.queries, 0, 0};
-  const int query = query_of(work, row);
-  Row result = {nullptr, query, work.scale * scale_of(work.k, block.key_head) * power, 0};
-  if (work.diagonal == nullptr) return result;
+  const bool there = row < rows_of(work);
+  const int query = there ? query_of(work, row) : work.queries;
+  rows[r].query = query;
+  if (!there || work.diagonal == nullptr) return;
   const int head = block.key_head * work.group + row - query * work.group;
-  result.diagonal =
+  rows[r].diagonal =
       work.diagonal + block.batch * work.diagonal_strides[0] + query * work.diagonal_strides[1] + head * work.diagonal_strides[2];
-  result.far = bias_at(work, result.diagonal, work.far_left);
-  return result;
+  rows[r].far = bias_at(work, rows[r].diagonal, work.far_left);
 }
 
-/// q in two parts (the second only where it is float32), each of 16 bits, and the rows.
+/// q in two parts (the second only where it is float32), each of 16 bits, and the rows' powers.
 template <class S>
-__device__ __forceinline__ void put_queries(const DecodeWork& work, const Block& block, const QueryBits<S>& bits, int group, std::byte* to,
-                                            Row* rows) {
+__device__ __forceinline__ void put_queries(const DecodeWork& work, const QueryBits<S>& bits, int group, std::byte* to, Row* rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const bool split = splits_queries(work);
 #pragma unroll
@@ -100,7 +107,7 @@ __device__ __forceinline__ void put_queries(const DecodeWork& work, const Block&
     }
     const int exponent = row_exponent<S>(most);
     const float inverse = power_of(254 - exponent);  // exactly: both are powers of two
-    if (lane == 0) rows[r] = row_of(work, block, r, power_of(exponent));
+    if (lane == 0) rows[r].power = power_of(exponent);
 #pragma unroll
     for (int c = 0; c < S::kWidth / 32; ++c) {
       const int channel = c * 32 + lane;

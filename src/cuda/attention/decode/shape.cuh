@@ -45,12 +45,12 @@ struct Shape {
   static_assert(kSplit % kTile == 0);
 };
 
-/// A row of a block, in shared memory: few scores want more of it than its factor.
+/// A row of a block, in shared memory: most scores want no more of it than a factor.
 struct __align__(32) Row {
   const float* diagonal;  // of its biases; null: there is none
   int query;              // those that are not there: the number of queries
-  float factor;           // on products
   float far;              // the bias beyond far_left
+  float power;            // by which q was divided
 };
 
 /// What a block has in shared memory, in this order: stages (later what warps found), q's parts, its rows, places of keys and, where values
@@ -87,7 +87,8 @@ __device__ constexpr std::uint32_t vector_at(int row, int vector) {
 }
 constexpr int kAlignment = 1024;
 
-/// The channel that is number n of q in shared memory: of 8 bits, a thread's 16 bytes are four steps of a product.
+/// The channel that is number n of q in shared memory: of 8 bits, a thread's 16 bytes are four steps of a product. Of a sum of different
+/// bits it is the sum of what it is for each.
 template <class S>
 __device__ inline int query_channel(int n) {
   if constexpr (!S::kBytes) return n;
