@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cuda/attention/decode/run.hpp"
-#include "cuda/attention/hopper_reference.hpp"
 #include "job/element.hpp"
 
 namespace phasor::test {

@@ -37,7 +37,8 @@ bool takes(const job::CachedAttentionJob& job) {
   if (a.query_positions.given || a.key_positions.given || see.prefix.size > 0 || see.query_starts.size > 0) return false;
   const int64_t group = a.k.shape[2] == 0 ? 1 : s[2] / a.k.shape[2];
   if (s[1] > kMostQueries || s[0] > 65535 || a.k.shape[2] > 65535 || group > 1024) return false;
-  return job::room_of(job) < kMost && job.cache_blocks < kMost && s[0] > 0 && s[1] > 0 && s[2] > 0;
+  if (job::room_of(job) >= kMost || job.cache_blocks >= kMost || s[0] <= 0 || s[1] <= 0 || s[2] <= 0) return false;
+  return (job::room_of(job) / kSplit + 1) * a.k.shape[2] * (group * s[1] / 8 + 1) < kMost;  // blocks of a sequence
 }
 
 CacheWork cache_of(const job::CacheSource& cache) {

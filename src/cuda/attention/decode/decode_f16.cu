@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/attention/decode/kernels.cuh"
+#include "cuda/attention/decode/launch.cuh"
 
 namespace phasor::cuda::decode {
 
-Kernel kernel_f16(int width, int rows) { return kernel_of<Storage::f16>(width, rows); }
+Kernel kernel_f16(const DecodeWork& work) { return kernel_of<Storage::f16>(work); }
 
 }  // namespace phasor::cuda::decode

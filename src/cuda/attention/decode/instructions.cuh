@@ -6,15 +6,21 @@
 
 #include <cstdint>
 
+#include "cuda/attention/decode/tuning.hpp"
 #include "math/float8_value.hpp"
 
 namespace phasor::cuda::decode {
 
 __device__ inline std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
 
-/// 16 bytes from global to shared memory, on their own.
+/// 16 bytes from global to shared memory, on their own. What is brought together is a key of kRowBytes: beyond it lies another head's.
+template <int kRowBytes>
 __device__ inline void copy_16(std::uint32_t to, const void* from) {
-  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
+  if constexpr (kRowBytes >= PHASOR_DECODE_PREFETCH) {
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
+  }
 }
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 /// Until at most so many groups of copies are under way.
@@ -34,6 +40,12 @@ __device__ inline void load_transposed(std::uint32_t (&m)[4], std::uint32_t from
                : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
                : "r"(from)
                : "memory");
+}
+/// The matrix of a warp, two numbers of a row in each lane, transposed.
+__device__ inline std::uint32_t transposed(std::uint32_t two) {
+  std::uint32_t result;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;\n" : "=r"(result) : "r"(two));
+  return result;
 }
 __device__ inline uint4 load_16(std::uint32_t from) {
   uint4 x;
@@ -78,19 +90,22 @@ __device__ inline float low_of(std::uint32_t x) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(x & 0xffff)));
 }
 
-/// Two float8 as two f16, exactly. Devices before sm_89 have no instruction for it.
+/// Four float8 as f16, exactly, two to a number. Devices before sm_89 have no instruction for it.
 template <bool kE5m2>
-__device__ inline std::uint32_t widened_f8(std::uint32_t two) {
+__device__ inline uint2 widened_f8(std::uint32_t four) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
-  const auto value = [](std::uint32_t bits) { return kE5m2 ? math::value_of_e5m2(bits) : math::value_of_e4m3(bits); };
-  return packed<false>(value(two & 0xff), value(two >> 8 & 0xff));
+  const auto value = [](std::uint32_t bits) { return kE5m2 ? math::value_of_e5m2(bits & 0xff) : math::value_of_e4m3(bits & 0xff); };
+  return {packed<false>(value(four), value(four >> 8)), packed<false>(value(four >> 16), value(four >> 24))};
 #else
-  std::uint32_t result;
-  const auto bits = static_cast<unsigned short>(two);
+  uint2 result;  // halves of a register by mov: the conversion reads either, and a shift would be an instruction
   if constexpr (kE5m2) {
-    asm("cvt.rn.f16x2.e5m2x2 %0, %1;\n" : "=r"(result) : "h"(bits));
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.rn.f16x2.e5m2x2 %0, low; cvt.rn.f16x2.e5m2x2 %1, high; }\n"
+        : "=r"(result.x), "=r"(result.y)
+        : "r"(four));
   } else {
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;\n" : "=r"(result) : "h"(bits));
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.rn.f16x2.e4m3x2 %0, low; cvt.rn.f16x2.e4m3x2 %1, high; }\n"
+        : "=r"(result.x), "=r"(result.y)
+        : "r"(four));
   }
   return result;
 #endif

@@ -2,13 +2,19 @@
 // The kernels of each storage, compiled in a file of their own.
 #pragma once
 
-#include "cuda/attention/decode/kernel.cuh"
+#include "cuda/attention/decode/work.hpp"
 
 namespace phasor::cuda::decode {
 
-Kernel kernel_bf16(int width, int rows);
-Kernel kernel_f16(int width, int rows);
-Kernel kernel_e4m3(int width, int rows);
-Kernel kernel_e5m2(int width, int rows);
+/// A kernel and the bytes that its blocks share.
+struct Kernel {
+  const void* kernel = nullptr;
+  int shared_bytes = 0;
+  int rows = 0;  // of a block
+};
+Kernel kernel_bf16(const DecodeWork& work);
+Kernel kernel_f16(const DecodeWork& work);
+Kernel kernel_e4m3(const DecodeWork& work);
+Kernel kernel_e5m2(const DecodeWork& work);
 
 }  // namespace phasor::cuda::decode

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queries of a block: two parts of 16 bits each in shared memory.
+// The queries of a block: one or two parts of 16 bits each in shared memory.
 #pragma once
 
 #include "cuda/attention/decode/instructions.cuh"
@@ -7,29 +7,47 @@
 
 namespace phasor::cuda::decode {
 
-/// Bits of q, of four rows a warp: all are asked for before any is looked at.
-constexpr int kRowsOfWarp = 4;
+/// Bits of q, of some rows of a warp: all are asked for before any is looked at.
+template <class S>
+constexpr int kRowsTogether = S::kRows / kWarps < 4 ? S::kRows / kWarps : 4;
+template <class S>
+constexpr int kRowGroups = S::kRows / kWarps / kRowsTogether<S>;
 template <class S>
 struct QueryBits {
-  std::uint32_t x[kRowsOfWarp][S::kWidth / 32];
+  std::uint32_t x[kRowsTogether<S>][S::kWidth / 32];
 };
 /// The row of a block that is number n of a warp's, of group `group`.
-__device__ inline int query_row(int group, int n) { return (group * kRowsOfWarp + n) * kWarps + static_cast<int>(threadIdx.x) / 32; }
-
 template <class S>
-__device__ inline QueryBits<S> load_queries(const DecodeWork& work, const Block& block, int group) {
+__device__ inline int query_row(int group, int n) {
+  return (group * kRowsTogether<S> + n) * kWarps + static_cast<int>(threadIdx.x) / 32;
+}
+/// The query of a row; heads that share keys lie side by side.
+__device__ inline int query_of(const DecodeWork& work, int row) {
+  return work.queries == 1 ? 0 : static_cast<int>(static_cast<unsigned>(row) / static_cast<unsigned>(work.group));
+}
+
+template <class T, class S>
+__device__ __forceinline__ void load_row(const void* q, int64_t at, std::uint32_t (&x)[S::kWidth / 32]) {
+  const T* const from = static_cast<const T*>(q) + at;
+#pragma unroll
+  for (int c = 0; c < S::kWidth / 32; ++c) x[c] = from[query_channel<S>(c * 32)];
+}
+template <class S>
+__device__ __forceinline__ QueryBits<S> ask_for_queries(const DecodeWork& work, const Block& block, int group) {
   QueryBits<S> bits = {};
-  const bool wide = work.q.dtype == DType::f32;
+  const int rows = rows_of(work);
+  const int64_t first = block.batch * work.q.strides[0] + int64_t{block.key_head} * work.group * work.q.strides[2] +
+                        query_channel<S>(static_cast<int>(threadIdx.x) % 32);
 #pragma unroll
-  for (int n = 0; n < kRowsOfWarp; ++n) {
-    const int row = block.first_row + query_row(group, n);
-    if (row >= rows_of(work)) continue;
-    const int64_t at = block.batch * work.q.strides[0] + row / work.group * work.q.strides[1] +
-                       (block.key_head * work.group + row % work.group) * work.q.strides[2];
-#pragma unroll
-    for (int c = 0; c < S::kWidth / 32; ++c) {
-      const int64_t place = at + query_channel<S>(c * 32 + static_cast<int>(threadIdx.x) % 32);
-      bits.x[n][c] = wide ? static_cast<const std::uint32_t*>(work.q.data)[place] : static_cast<const std::uint16_t*>(work.q.data)[place];
+  for (int n = 0; n < kRowsTogether<S>; ++n) {
+    const int row = block.first_row + query_row<S>(group, n);
+    if (row >= rows) continue;
+    const int query = query_of(work, row);
+    const int64_t at = first + query * work.q.strides[1] + (row - query * work.group) * work.q.strides[2];
+    if (splits_queries(work)) {
+      load_row<std::uint32_t, S>(work.q.data, at, bits.x[n]);
+    } else {
+      load_row<std::uint16_t, S>(work.q.data, at, bits.x[n]);
     }
   }
   return bits;
@@ -38,21 +56,44 @@ __device__ inline float query_value(DType dtype, std::uint32_t bits) {
   return dtype == DType::f32 ? __uint_as_float(bits) : dtype == DType::bf16 ? low_of<true>(bits) : low_of<false>(bits);
 }
 
-/// A row's power of two, by which f16 is divided to stay in its range: bf16 has the range of q.
+/// The exponent of a row's power of two, by which f16 is divided to stay in its range: bf16 has the range of q.
 template <class S>
-__device__ inline float row_power(float most) {
-  if constexpr (S::kBrain) return 1;
-  const int exponent = static_cast<int>(__float_as_uint(most) >> 23);
-  return exponent == 0 || exponent == 255 ? 1 : __uint_as_float(static_cast<unsigned>(exponent < 253 ? exponent : 253) << 23);
+__device__ inline int row_exponent(float most) {
+  if constexpr (S::kBrain) return 127;
+  const auto exponent = static_cast<int>(__float_as_uint(most) >> 23);
+  return exponent == 0 || exponent == 255 ? 127 : exponent < 253 ? exponent : 253;
+}
+__device__ inline float power_of(int exponent) { return __uint_as_float(static_cast<unsigned>(exponent) << 23); }
+
+__device__ inline float bias_at(const DecodeWork& work, const float* diagonal, int64_t distance) {
+  int64_t n = distance - work.first_distance;
+  n = n < 0 ? 0 : n >= work.distances ? work.distances - 1 : n;
+  return diagonal[n];
+}
+/// All of rows but their powers: a thread for each.
+template <class S>
+__device__ __forceinline__ void put_rows(const DecodeWork& work, const Block& block, Row* rows) {
+  const auto r = static_cast<int>(threadIdx.x);
+  if (r >= S::kRows) return;
+  const int row = block.first_row + r;
+  const bool there = row < rows_of(work);
+  const int query = there ? query_of(work, row) : work.queries;
+  rows[r].query = query;
+  if (!there || work.diagonal == nullptr) return;
+  const int head = block.key_head * work.group + row - query * work.group;
+  rows[r].diagonal =
+      work.diagonal + block.batch * work.diagonal_strides[0] + query * work.diagonal_strides[1] + head * work.diagonal_strides[2];
+  rows[r].far = bias_at(work, rows[r].diagonal, work.far_left);
 }
 
-/// q in two parts, each of 16 bits, and what each row's products are multiplied by then.
+/// q in two parts (the second only where it is float32), each of 16 bits, and the rows' powers.
 template <class S>
-__device__ inline void put_queries(const DecodeWork& work, const QueryBits<S>& bits, int group, std::byte* to, float* powers) {
+__device__ __forceinline__ void put_queries(const DecodeWork& work, const QueryBits<S>& bits, int group, std::byte* to, Row* rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool split = splits_queries(work);
 #pragma unroll
-  for (int n = 0; n < kRowsOfWarp; ++n) {
-    const int r = query_row(group, n);
+  for (int n = 0; n < kRowsTogether<S>; ++n) {
+    const int r = query_row<S>(group, n);
     float x[S::kWidth / 32];
     float most = 0;
 #pragma unroll
@@ -61,19 +102,22 @@ __device__ inline void put_queries(const DecodeWork& work, const QueryBits<S>& b
       most = fmaxf(most, fabsf(x[c]));
     }
     if constexpr (!S::kBrain) {
+#pragma unroll
       for (int other = 16; other > 0; other /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, other));
     }
-    const float power = row_power<S>(most);
-    if (lane == 0) powers[r] = power;
+    const int exponent = row_exponent<S>(most);
+    const float inverse = power_of(254 - exponent);  // exactly: both are powers of two
+    if (lane == 0) rows[r].power = power_of(exponent);
 #pragma unroll
     for (int c = 0; c < S::kWidth / 32; ++c) {
       const int channel = c * 32 + lane;
-      const float value = S::kBrain ? x[c] : x[c] / power;
+      const float value = S::kBrain ? x[c] : x[c] * inverse;
       const std::uint32_t high = packed<S::kBrain>(value, 0);
-      const float rest = value - low_of<S::kBrain>(high);
-      const std::uint32_t low = packed<S::kBrain>(rest == rest ? rest : 0, 0);  // of an infinity there is no rest
       std::byte* const place = to + r * S::kWidth * 2 + ((channel / 8) ^ (r & 7)) * 16 + channel % 8 * 2;
       *reinterpret_cast<std::uint16_t*>(place) = static_cast<std::uint16_t>(high);
+      if (!split) continue;
+      const float rest = value - low_of<S::kBrain>(high);
+      const std::uint32_t low = packed<S::kBrain>(rest == rest ? rest : 0, 0);  // of an infinity there is no rest
       *reinterpret_cast<std::uint16_t*>(place + S::kQueryBytes) = static_cast<std::uint16_t>(low);
     }
   }
