@@ -181,6 +181,13 @@ __device__ __forceinline__ std::uint32_t halves_of(float low, float high) {
   asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
   return y;
 }
+/// Sums of two and two of float16, rounded once; what is beyond its largest number becomes that.
+__device__ __forceinline__ std::uint32_t sums_of_halves(std::uint32_t x, std::uint32_t y) {
+  const __half2 most = __half2half2(__ushort_as_half(0x7bff));
+  const __half2 sum = __hadd2(reinterpret_cast<const __half2&>(x), reinterpret_cast<const __half2&>(y));
+  const __half2 inside = __hmax2_nan(__hmin2_nan(sum, most), __hneg2(most));
+  return reinterpret_cast<const std::uint32_t&>(inside);
+}
 /// Two numbers rounded to 16 bits, the first in the low half.
 template <class Element>
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {
@@ -233,7 +240,7 @@ __device__ __forceinline__ std::uint64_t matrix(const void* p, int panel_bytes) 
 __device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes) { return matrix + (bytes >> 4); }
 
 /// `shared`: a and b from shared memory, channels along K in both; keep 0: what d held is not added to. `registers`: a from registers, b
-/// from shared memory with channels along N. `by_rows`: the same with channels along K. `across`: a from shared memory with its rows along
+/// from shared memory with channels along N. `by_rows`: the same with channels along K; begin_by_rows does not add to what d held. `across`: a from shared memory with its rows along
 /// a panel, b with channels along N.
 template <class Element, int kColumns>
 struct Product;
@@ -282,6 +289,12 @@ struct Product;
     static __device__ __forceinline__ void by_rows(float (&d)[count], const std::uint32_t* x, std::uint64_t y) {                       \
       asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" PHASOR_R##count                          \
                    "}, {%" #a ",%" #b ",%" #c ",%" #e "}, %" #f ", 1, 1, 1, 0;"                                                        \
+                   : PHASOR_O##count                                                                                                   \
+                   : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(y));                                                              \
+    }                                                                                                                                  \
+    static __device__ __forceinline__ void begin_by_rows(float (&d)[count], const std::uint32_t* x, std::uint64_t y) {                 \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" PHASOR_R##count                          \
+                   "}, {%" #a ",%" #b ",%" #c ",%" #e "}, %" #f ", 0, 1, 1, 0;"                                                        \
                    : PHASOR_O##count                                                                                                   \
                    : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(y));                                                              \
     }                                                                                                                                  \

@@ -31,6 +31,7 @@ class Block {
     threads_.resize(static_cast<std::size_t>(threads));
     warps_ = std::vector<Meeting>(static_cast<std::size_t>(threads / kLanes));
     block_ = {};
+    named_ = {};
     body_ = &body;
     running() = this;
     for (Thread& thread : threads_) {
@@ -51,6 +52,14 @@ class Block {
   int lane() const { return current_ % kLanes; }
   void wait_for_block() {
     meet(block_, static_cast<int>(threads_.size()), [] {});
+  }
+  /// Barriers that have numbers: so many threads wait there, or come by.
+  void wait_at(int barrier, int count) {
+    meet(named_[static_cast<std::size_t>(barrier)], count, [] {});
+  }
+  void arrive_at(int barrier, int count) {
+    Meeting& meeting = named_[static_cast<std::size_t>(barrier)];
+    if (++meeting.arrived == count) end(meeting);
   }
   /// Every lane brings its own; the last one to come does the work for all of them.
   template <class Own>
@@ -112,12 +121,15 @@ class Block {
     const long before = meeting.times;
     if (++meeting.arrived == count) {
       work();
-      meeting.arrived = 0;
-      ++meeting.times;
-      waited_ = 0;
+      end(meeting);
       return;
     }
     while (meeting.times == before) next();
+  }
+  void end(Meeting& meeting) {
+    meeting.arrived = 0;
+    ++meeting.times;
+    waited_ = 0;
   }
   /// To the next thread that has not ended; outside when all have.
   void next() {
@@ -142,6 +154,7 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<Meeting> warps_;
   Meeting block_;
+  std::array<Meeting, 16> named_;
   const std::function<void()>* body_ = nullptr;
   jmp_buf outside_;
   int current_ = 0;

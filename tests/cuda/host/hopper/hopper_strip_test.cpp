@@ -103,9 +103,7 @@ class Call {
     end.factor = work.key_factor, end.to = key_ends.data();
     if (is.of_keys) make_ends(end);
     for (int number = 0; number < strips.end - strips.first; number += stride()) {
-      for (int group = 0; group < groups(); ++group) {
-        block(T::kThreads, [&](typename T::Shared& shared) { make_strip<T>(shared, work, number * groups() + group); });
-      }
+      block(T::kThreads, [&](typename T::Shared& shared) { make_strip<T>(shared, work, number); });
     }
   }
   double value(std::uint16_t bits) const { return static_cast<double>(cuda::attention::mma::widened<Element>(bits)); }

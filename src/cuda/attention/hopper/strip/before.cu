@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kEndThreads) ends(const __grid_constant__ EndW
 }
 
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, T::kBlocks) strips(const __grid_constant__ StripWork w) {
+__global__ void __launch_bounds__(T::kThreads, 1) strips(const __grid_constant__ StripWork w) {
   extern __shared__ __align__(1024) unsigned char memory[];
   make_strip<T>(*reinterpret_cast<typename T::Shared*>(memory), w, int(blockIdx.x));
 }
@@ -89,8 +89,7 @@ Status launch_ends(const char* where, EndWork& work, DType dtype, int batch, voi
 template <class T>
 Status launch_strips(const char* where, StripWork& work, void* stream) {
   const auto* const kernel = reinterpret_cast<const void*>(&strips<T>);
-  const int groups = work.tiles.block_queries / kStripQueries;
-  const Grid grid = {static_cast<unsigned>((work.strips.end - work.strips.first) * groups)};
+  const Grid grid = {static_cast<unsigned>(work.strips.end - work.strips.first)};
   return launch(where, {kernel, grid, T::kThreads, sizeof(typename T::Shared), stream}, &work);
 }
 

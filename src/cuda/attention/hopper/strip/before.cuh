@@ -1,51 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strips: products of 64 queries, and of the keys near to them, with the rows of their distances, put where a warpgroup has the scores.
+// Strips: products of a block of queries, and of the keys near to them, with the rows of their distances, put where a warpgroup has the
+// scores.
 //
-// Keys come 64 at a time. By their numbers x = key - query + 64, from 1 to 127, so many keys and queries have two batches of 64 distances
-// of which the second is new. Queries meet the new one, and their products with the one before are still there. Keys meet both. A
-// warpgroup does the one, a warpgroup the other; both store products as float16, and every score finds its two by a shift. Scores of a
-// step are written while the products of the next one run.
+// Keys come 64 at a time. By their numbers x = key - query + 64, from 1 to 127, so many keys and 64 queries have two batches of 64 distances
+// of which the second is new. Queries meet the new one, and their products with the one before are still there. Keys meet both. The next
+// 64 queries have the same batches a step later, so keys and rows that come once serve all groups of 64 of a block.
+//
+// A warpgroup for each group makes its products and writes its scores; one brings what comes, a step ahead, and multiplies keys. Products
+// are stored as float16, and every score finds its two by a shift. Scores of a step are written while the products of the next one run.
 #pragma once
 
 #include "cuda/attention/hopper/strip/body.cuh"
 
 namespace phasor::cuda::hopper {
 
-/// Of one block of threads, for 64 queries.
+/// Of one block of threads, for a block of queries.
 template <class T>
 struct StripMaker {
   using Shared = typename T::Shared;
   using Rows = typename T::Rows;
   using Product64 = Product<typename T::Element, T::kStep>;
   static constexpr int kSlices = T::kWidth / 16;
+  /// What threads of this one's warpgroup meet others for: all have read what a step reads; what the next one reads is there.
+  enum Barrier { kIsRead = 1, kIsThere = 2 };
   Shared& shared;
   const StripWork& w;
   const Work at;
-  const int group;
+  const int group = threadIdx.x / 128;  // of 64 queries; that of keys behind them
   const int row = at.row + kStripQueries * group;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;  // of a warpgroup
-  int begin;                                                       // the first key
-  int columns;                                                     // of 16 keys
-  uint4* to;
+  int begin;                                                       // the first key of the block
+  int steps;
+  int first_column, end_column;  // of the group, 16 keys each, from the first key on
+  uint4* to;                     // of a thread, for column 0
 
-  __device__ __forceinline__ StripMaker(Shared& memory, const StripWork& work, const Work& block, int number)
-      : shared(memory), w(work), at(block), group(number) {}
+  __device__ __forceinline__ StripMaker(Shared& memory, const StripWork& work, const Work& block) : shared(memory), w(work), at(block) {}
 
-  /// Key - query of a step's first key and the first query, positions counted.
-  __device__ __forceinline__ int distance(int step) const { return begin + step * T::kStep - row - w.tiles.offset(); }
-  __device__ __forceinline__ int far_side(int step) const {
-    if (distance(step) + T::kStep - 1 <= -w.strips.clips.left) return 0;
-    return distance(step) - (kStripQueries - 1) >= w.strips.clips.right ? 1 : -1;
+  /// Key - query of a step's first key and the block's first query, positions counted. Batch n of distances begins 64 before that of step n:
+  /// group g has batches step - g and the next one.
+  __device__ __forceinline__ int distance(int step) const { return begin + step * T::kStep - at.row - w.tiles.offset(); }
+  __device__ __forceinline__ bool is_far_left(int step) const { return distance(step) + T::kStep - 1 <= -w.strips.clips.left; }
+  __device__ __forceinline__ bool is_far_right(int step) const {
+    return distance(step) - (T::kGroups * kStripQueries - 1) >= w.strips.clips.right;
   }
 
-  // ---- What comes to shared memory ----
+  // ---- What comes to shared memory, by the warpgroup of keys ----
 
-  /// 64 rows, of which this thread brings one piece of every so many. row_of(n): the address of row n, null where there is none.
+  /// 64 rows. row_of(n): the address of row n, null where there is none.
   template <class Row>
   __device__ __forceinline__ void bring_rows(Rows& rows, int width, const Row& row_of) const {
-    constexpr int kVectors = T::kWidth / 8, kTogether = T::kThreads / kVectors;
+    constexpr int kVectors = T::kWidth / 8, kTogether = 128 / kVectors;
     static_assert(kTogether % 8 == 0);  // so the swizzle is that of the first row
-    const int first = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
+    const int first = threadIdx.x % 128 / kVectors, vector = threadIdx.x % kVectors;
     const std::uint32_t to_row = shared_address(rows[vector / 8][first]) + 16 * (vector % 8 ^ first % 8);
 #pragma unroll
     for (int n = 0; n < T::kStep; n += kTogether) {
@@ -54,35 +60,40 @@ struct StripMaker {
       attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), is_there ? from + 16 * vector : w.keys.data, is_there);
     }
   }
-  __device__ __forceinline__ void bring_keys(int step) const {
+  __device__ __forceinline__ void bring_keys(int step, bool is_step) const {
     const int first = begin + step * T::kStep;
     const unsigned char* const rows = w.keys.row(at.batch, first, at.head / w.tiles.heads_of_key);
-    bring_rows(shared.keys, w.keys.width, [&](int n) { return first + n < w.tiles.keys ? rows + n * w.keys.strides[1] : nullptr; });
+    const int end = is_step ? w.tiles.keys - first : 0;
+    bring_rows(shared.keys[step & 1], w.keys.width, [&](int n) { return n < end ? rows + n * w.keys.strides[1] : nullptr; });
   }
-  /// Batch n has the distances that step n - 1 has as its new ones.
-  __device__ __forceinline__ void bring_batch(int n) const {
+  template <int kSlots>
+  static __device__ __forceinline__ int slot(int batch) {
+    return static_cast<int>(static_cast<unsigned>(batch + kSlots) % kSlots);  // the first batch is that of the last group at step 0
+  }
+  __device__ __forceinline__ void bring_batch(Rows& lines, const InputRows& table, int n, bool is_step) const {
     const Clips& c = w.strips.clips;
     const int first = distance(n) - T::kStep;
-    const auto bring = [&](Rows& lines, const InputRows& table) {
-      if (table.data == nullptr) return;
-      const unsigned char* const rows = table.row(0, c.left, at.head);
-      const int stride = static_cast<int>(table.strides[1]);
-      bring_rows(lines, table.width, [&](int x) { return rows + min(max(first + x, -c.left), c.right) * stride; });
-    };
-    bring(shared.of_queries, w.of_queries);
-    bring(shared.of_keys[n & 1], w.of_keys);
+    const unsigned char* const rows = table.row(0, c.left, at.head);
+    const int stride = static_cast<int>(table.strides[1]);
+    bring_rows(lines, is_step ? table.width : 0, [&](int x) { return rows + min(max(first + x, -c.left), c.right) * stride; });
   }
-  __device__ __forceinline__ void meet() const { named_sync(1, T::kThreads); }
-  /// Until what this block brought is there, for products, too.
-  __device__ __forceinline__ void arrive() const {
+  template <bool kOfQueries, bool kOfKeys>
+  __device__ __forceinline__ void bring_batches(int n, bool is_step) const {
+    if (kOfQueries) bring_batch(shared.of_queries[slot<T::kQuerySlots>(n)], w.of_queries, n, is_step);
+    if (kOfKeys) bring_batch(shared.of_keys[slot<T::kKeySlots>(n)], w.of_keys, n, is_step);
+  }
+  /// What products of a step read and those of the one before did not. No step: zeros come, without a branch, since products run.
+  template <bool kOfQueries, bool kOfKeys>
+  __device__ __forceinline__ void bring_step(int step, bool is_step) const {
+    if (kOfKeys) bring_keys(step, is_step);
+    bring_batches<kOfQueries, kOfKeys>(step + 1, is_step);
+    attention::mma::copies_commit();
+  }
+  /// Until what this thread brought is there, for products, too.
+  static __device__ __forceinline__ void arrive() {
     attention::mma::copies_wait<0>();
     fence_async();
-    meet();
-  }
-  /// What products of a step read.
-  __device__ __forceinline__ void bring_step(int step) const {
-    bring_keys(step), bring_batch(step + 1);
-    attention::mma::copies_commit();
+    named_sync(kIsThere, T::kThreads);
   }
 
   // ---- Products: asked for, and stored when they are there ----
@@ -99,8 +110,27 @@ struct StripMaker {
       }
     }
   }
+  __device__ __forceinline__ void read_keys(std::uint32_t (&k)[4 * kSlices], int step) const {
+    const int key = 16 * warp + lane % 16;
+    const std::uint32_t from = shared_address(shared.keys[step & 1][0][key]), piece = 16 * (lane / 16 ^ key % 8);
+#pragma unroll
+    for (int n = 0; n < kSlices; ++n) {
+      std::uint32_t four[4];
+      attention::mma::load_matrices(four, from + n / 4 * int(sizeof(Rows) / T::kPanels) + (piece ^ n % 4 * 32));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) k[4 * n + i] = four[i];
+    }
+  }
   static __device__ __forceinline__ std::uint64_t slice(std::uint64_t rows, int n) {
     return further(rows, n / 4 * int(sizeof(Rows) / T::kPanels) + n % 4 * 32);
+  }
+  /// One slice of the channels; the first one sets what the others add to.
+  static __device__ __forceinline__ void multiply(float (&products)[T::kStep / 2], const std::uint32_t* x, std::uint64_t rows, int n) {
+    if (n == 0) {
+      Product64::begin_by_rows(products, x, rows);
+    } else {
+      Product64::by_rows(products, x + 4 * n, slice(rows, n));
+    }
   }
   /// Of 64 rows with 64 rows: four and four halves of a thread's accumulators to lines of so many numbers, from a column on.
   template <int kPitch>
@@ -116,19 +146,17 @@ struct StripMaker {
     }
   }
 
-  /// What the warpgroup of queries does: products with the rows of a batch.
+  /// What a warpgroup of queries does: products with the rows of a batch. A warp alone reads what it stores.
   struct OfQueries {
     std::uint32_t q[4 * kSlices];
     float products[T::kStep / 2];
 
-    __device__ __forceinline__ void ask(const StripMaker& m) {
-      const std::uint64_t rows = matrix(m.shared.of_queries, 0);
-#pragma unroll
-      for (float& x : products) x = 0;
+    __device__ __forceinline__ void ask(const StripMaker& m, int batch) {
+      const std::uint64_t rows = matrix(m.shared.of_queries[slot<T::kQuerySlots>(batch)], 0);
       pin(products);
       products_begin();
 #pragma unroll
-      for (int n = 0; n < kSlices; ++n) Product64::by_rows(products, q + 4 * n, slice(rows, n));
+      for (int n = 0; n < kSlices; ++n) multiply(products, q, rows, n);
       products_commit();
     }
     __device__ __forceinline__ void wait() {
@@ -137,169 +165,188 @@ struct StripMaker {
     }
     /// Batches of even number are there twice, so that each two that follow each other do so in memory.
     __device__ __forceinline__ void keep(const StripMaker& m, int batch) const {
-      m.store(m.shared.query_products, (batch & 1) * T::kStep, products, m.w.query_factor);
-      if ((batch & 1) == 0) m.store(m.shared.query_products, 2 * T::kStep, products, m.w.query_factor);
+      __syncwarp();
+      m.store(m.shared.query_products[m.group], (batch & 1) * T::kStep, products, m.w.query_factor);
+      if ((batch & 1) == 0) m.store(m.shared.query_products[m.group], 2 * T::kStep, products, m.w.query_factor);
+      __syncwarp();
     }
   };
-  /// And that of keys: products with the rows of a step's two batches.
+  /// And that of keys: products with the rows of all batches of a step.
   struct OfKeys {
-    float products[2][T::kStep / 2];
+    std::uint32_t k[4 * kSlices];
+    float products[T::kGroups + 1][T::kStep / 2];
 
     __device__ __forceinline__ void ask(const StripMaker& m, int step) {
-      const std::uint64_t keys = matrix(m.shared.keys, 0);
-      const std::uint64_t rows[2] = {matrix(m.shared.of_keys[step & 1], 0), matrix(m.shared.of_keys[(step & 1) ^ 1], 0)};
-      pin(products[0]), pin(products[1]);
+      m.read_keys(k, step);
+      std::uint64_t rows[T::kGroups + 1];
+#pragma unroll
+      for (int b = 0; b <= T::kGroups; ++b) {
+        rows[b] = matrix(m.shared.of_keys[slot<T::kKeySlots>(step + 1 - T::kGroups + b)], 0);
+        pin(products[b]);
+      }
       products_begin();
 #pragma unroll
       for (int n = 0; n < kSlices; ++n) {
 #pragma unroll
-        for (int b = 0; b < 2; ++b) Product64::shared(products[b], slice(keys, n), slice(rows[b], n), n != 0);
+        for (int b = 0; b <= T::kGroups; ++b) multiply(products[b], k, rows[b], n);
       }
       products_commit();
     }
     __device__ __forceinline__ void wait() {
       products_wait<0>();
-      pin(products[0]), pin(products[1]);
+#pragma unroll
+      for (int b = 0; b <= T::kGroups; ++b) pin(products[b]);
     }
     __device__ __forceinline__ void keep(const StripMaker& m) const {
 #pragma unroll
-      for (int b = 0; b < 2; ++b) m.store(m.shared.key_products, b * T::kStep, products[b], m.w.key_factor);
+      for (int b = 0; b <= T::kGroups; ++b) m.store(m.shared.key_products, b * T::kStep, products[b], m.w.key_factor);
     }
   };
 
-  // ---- Strips ----
+  // ---- Strips, by a warpgroup of queries ----
 
-  static __device__ __forceinline__ float half_at(std::uint16_t bits) { return unpack<__half>(bits).x; }
   /// Scores of a step that is near, whose places are the thread's plus constants.
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void write_near(int step) const {
-    write(step, [&](int query, int key) {
-      const int x = key - query + T::kStep;
-      const std::uint16_t* const of_query = &shared.query_products[query][x + (step & 1) * T::kStep];
-      const std::uint16_t* const of_key = &shared.key_products[key][x];
-      return [=](int i, int j) {
-        const float a = kOfQueries ? half_at(of_query[i * T::kQueryPitch + j - i]) : 0;
-        const float b = kOfKeys ? half_at(of_key[j * T::kKeyPitch + j - i]) : 0;
-        return a + b;
-      };
+    const int query = 16 * warp + lane / 4, key = 2 * (lane % 4), x = key - query + T::kStep;
+    const std::uint16_t* const of_query = &shared.query_products[group][query][x + ((step - group) & 1) * T::kStep];
+    const std::uint16_t* const of_key = &shared.key_products[key][x + (T::kGroups - 1 - group) * T::kStep];
+    const auto two = [](std::uint16_t low, std::uint16_t high) { return std::uint32_t{low} | std::uint32_t{high} << 16; };
+    write(step, [&](int i, int j) {
+      const std::uint16_t* const a = of_query + i * T::kQueryPitch + j - i;
+      const std::uint16_t* const b = of_key + j * T::kKeyPitch + j - i;
+      if constexpr (!kOfKeys) return two(a[0], a[1]);
+      if constexpr (!kOfQueries) return two(b[0], b[T::kKeyPitch + 1]);
+      return sums_of_halves(two(a[0], a[1]), two(b[0], b[T::kKeyPitch + 1]));
     });
   }
-  /// Of a step beyond an end.
-  __device__ __forceinline__ float end_at(int step, int side, int query, int key) const {
+  /// Of steps [from, to) beyond an end: a number of each query, and one of each key.
+  __device__ __forceinline__ void write_far(int from, int end, int side) const {
     const std::int64_t line = (std::int64_t{at.batch} * w.tiles.heads + at.head) * 2 + side;
-    const float of_query = w.of_queries.data == nullptr ? 0 : w.strips.rows[line * w.strips.rows_length + row + query];
-    const float of_key = w.of_keys.data == nullptr ? 0 : w.strips.columns[line * w.strips.columns_length + begin + step * T::kStep + key];
-    return of_query + of_key;
-  }
-  __device__ __forceinline__ void write_far(int step, int side) const {
-    write(step, [&](int query, int key) { return [=, this](int i, int j) { return end_at(step, side, query + i, key + j); }; });
-  }
-  /// All that threads of the forward read of a step: value(query, key) is a function of what is further on, by 8 queries, and 8 keys and 1.
-  template <class Value>
-  __device__ __forceinline__ void write(int step, const Value& values) const {
+    const int query = row + 16 * warp + lane / 4;
+    const bool has_rows = w.of_queries.data != nullptr && query + 8 < w.strips.rows_length;
+    float of_row[2];
 #pragma unroll
-    for (int x = 0; x < T::kStep / 16 * 128; x += T::kThreads) {
-      const int n = x + threadIdx.x, column = n / 128, thread = n % 128;
-      const int query = thread / 32 * 16 + thread % 32 / 4, key = 16 * column + 2 * (thread % 4);
-      const auto value = values(query, key);
-      const auto pair = [&](int i, int j) { return halves_of(value(i, j), value(i, j + 1)); };
-      const uint4 four = {pair(0, 0), pair(8, 0), pair(0, 8), pair(8, 8)};
-      if (column + step * (T::kStep / 16) < columns) to[step * (T::kStep / 16 * 128) + n] = four;  // no branch: products run
+    for (int i = 0; i < 2; ++i) of_row[i] = has_rows ? w.strips.rows[line * w.strips.rows_length + query + 8 * i] : 0;
+    const float* const columns = w.strips.columns + line * w.strips.columns_length + begin + 2 * (lane % 4);
+    for (int step = from; step < end; ++step) {
+      write(step, [&](int i, int j) {
+        const int key = step * T::kStep + j;
+        float2 of_key = {0, 0};
+        if (w.of_keys.data != nullptr && key / 16 < end_column) of_key = *reinterpret_cast<const float2*>(columns + key);
+        return halves_of(of_row[i / 8] + of_key.x, of_row[i / 8] + of_key.y);
+      });
+    }
+  }
+  /// All that threads of the forward read of a step: pair(i, j) is two scores i queries and j keys further on than the thread's.
+  template <class Pair>
+  __device__ __forceinline__ void write(int step, const Pair& pair) const {
+#pragma unroll
+    for (int c = 0; c < T::kStep / 16; ++c) {
+      const int column = step * (T::kStep / 16) + c;
+      const uint4 four = {pair(0, 16 * c), pair(8, 16 * c), pair(0, 16 * c + 8), pair(8, 16 * c + 8)};
+      if (column >= first_column && column < end_column) to[column * 128] = four;  // no branch: products run
     }
   }
 
   // ---- Steps ----
 
-  /// Near steps, by a warpgroup: ask(step), wait() and keep(step) are its products; write(step) is everybody's.
-  template <bool kOfQueries, bool kOfKeys, class Ask, class Wait, class Keep>
-  __device__ __forceinline__ void near_steps(int near, int last, const Ask& ask, const Wait& wait, const Keep& keep) const {
-    const auto next = [&](int step) {
-      wait();
-      meet();  // nobody reads the rows of this step, or the products of the one before, any more
-      if (step + 1 < last) bring_step(step + 1);
-      keep(step);
-      arrive();
+  template <bool kOfQueries, bool kOfKeys>
+  __device__ __forceinline__ void multiply_queries(int near, int last) const {
+    OfQueries of;
+    if (kOfQueries) read_queries(of.q);
+    const auto ask = [&](int batch) {
+      if (kOfQueries) of.ask(*this, batch);
     };
-    ask(near);
-    next(near);
+    const auto keep = [&](int batch) {
+      if (kOfQueries) of.wait();
+      named_arrive(kIsRead, T::kThreads);
+      if (kOfQueries) of.keep(*this, batch);
+    };
+    named_sync(kIsThere, T::kThreads);
+    if (kOfQueries) of.ask(*this, near - group), of.wait(), of.keep(*this, near - group);
+    ask(near - group + 1);
+    keep(near - group + 1);
+    named_sync(kIsThere, T::kThreads);
     for (int step = near + 1; step < last; ++step) {
-      ask(step);
+      ask(step - group + 1);
       write_near<kOfQueries, kOfKeys>(step - 1);
-      next(step);
+      keep(step - group + 1);
+      named_sync(kIsThere, T::kThreads);
     }
     write_near<kOfQueries, kOfKeys>(last - 1);
   }
   template <bool kOfQueries, bool kOfKeys>
-  __device__ __forceinline__ void make_near(int near, int last) const {
-    bring_batch(near);
-    attention::mma::copies_commit();
-    if (threadIdx.x < 128) {
-      OfQueries of;
-      if (kOfQueries) read_queries(of.q);
+  __device__ __forceinline__ void multiply_keys(int near, int last) const {
+    OfKeys of;
+    for (int n = near - T::kGroups + 1; n <= near; ++n) bring_batches<kOfQueries, kOfKeys>(n, true);
+    bring_step<kOfQueries, kOfKeys>(near, true);
+    arrive();
+    for (int step = near; step < last; ++step) {
+      if (kOfKeys) of.ask(*this, step);
+      bring_step<kOfQueries, kOfKeys>(step + 1, step + 1 < last);
+      if (kOfKeys) of.wait();
+      named_sync(kIsRead, T::kThreads);
+      if (kOfKeys) of.keep(*this);
       arrive();
-      if (kOfQueries) of.ask(*this), of.wait(), of.keep(*this, near);
-      meet();
-      bring_step(near);
-      arrive();
-      near_steps<kOfQueries, kOfKeys>(
-          near, last,
-          [&](int) {
-            if (kOfQueries) of.ask(*this);
-          },
-          [&] {
-            if (kOfQueries) of.wait();
-          },
-          [&](int step) {
-            if (kOfQueries) of.keep(*this, step + 1);
-          });
-    } else {
-      OfKeys of;
-      arrive();
-      meet();
-      bring_step(near);
-      arrive();
-      near_steps<kOfQueries, kOfKeys>(
-          near, last,
-          [&](int step) {
-            if (kOfKeys) of.ask(*this, step);
-          },
-          [&] {
-            if (kOfKeys) of.wait();
-          },
-          [&](int) {
-            if (kOfKeys) of.keep(*this);
-          });
     }
   }
-  __device__ __forceinline__ void run() {
-    if (row >= w.tiles.queries) return;
-    const Clips& clips = w.strips.clips;
-    const TileSpan seen = tiles_of(w.tiles, at.row);
-    const int first = max(first_near_tile(w.tiles, clips, row), seen.first), end = min(end_near_tile(w.tiles, clips, row), seen.end);
-    if (first >= end) return;
-    begin = first * w.tiles.tile_keys;
-    columns = (end - first) * (w.tiles.tile_keys / 16);
-    to = w.strips.values + strip_place(w.tiles, w.strips, at.number, group, row, first);
-    const int steps = (16 * columns + T::kStep - 1) / T::kStep;
-    int near = 0, last = steps;  // steps that are near
-    for (; near < steps && far_side(near) == 0; ++near) write_far(near, 0);
-    for (; last > near && far_side(last - 1) == 1; --last) write_far(last - 1, 1);
-    if (near >= last) return;
-    if (w.of_keys.data == nullptr) {
-      make_near<true, false>(near, last);
-    } else if (w.of_queries.data == nullptr) {
-      make_near<false, true>(near, last);
+  template <bool kOfQueries, bool kOfKeys>
+  __device__ __forceinline__ void make(int near, int last) {
+    if (group == T::kGroups) {
+      registers_raise<T::kKeyRegisters>();
+      if (near < last) multiply_keys<kOfQueries, kOfKeys>(near, last);
     } else {
-      make_near<true, true>(near, last);
+      registers_lower<T::kQueryRegisters>();
+      write_far(0, near, 0);
+      if (near < last) multiply_queries<kOfQueries, kOfKeys>(near, last);
+      write_far(last, steps, 1);
+    }
+  }
+  /// Tiles that some of a group's queries are near to and the forward's block visits.
+  struct Near {
+    int first;
+    int end;
+  };
+  __device__ __forceinline__ Near near_tiles(const TileSpan& seen, int number) const {
+    const int from = at.row + kStripQueries * number;
+    if (number >= T::kGroups || from >= w.tiles.queries) return {0, 0};
+    return {max(first_near_tile(w.tiles, w.strips.clips, from), seen.first), min(end_near_tile(w.tiles, w.strips.clips, from), seen.end)};
+  }
+  __device__ __forceinline__ void run() {
+    const TileSpan seen = tiles_of(w.tiles, at.row);
+    int first = seen.end, end = 0;  // of all groups
+#pragma unroll
+    for (int g = 0; g < T::kGroups; ++g) {
+      const Near near = near_tiles(seen, g);
+      if (near.first < near.end) first = min(first, near.first), end = max(end, near.end);
+    }
+    if (first >= end) return;
+    const int columns_of_tile = w.tiles.tile_keys / 16;
+    const Near own = near_tiles(seen, group);
+    begin = first * w.tiles.tile_keys;
+    steps = ((end - first) * w.tiles.tile_keys + T::kStep - 1) / T::kStep;
+    first_column = (own.first - first) * columns_of_tile, end_column = (own.end - first) * columns_of_tile;
+    if (own.first < own.end) {
+      to = w.strips.values + strip_place(w.tiles, w.strips, at.number, group, row, own.first) - first_column * 128 + threadIdx.x % 128;
+    }
+    int near = 0, last = steps;  // steps that are near to some group
+    while (near < steps && is_far_left(near)) ++near;
+    while (last > near && is_far_right(last - 1)) --last;
+    if (w.of_keys.data == nullptr) {
+      make<true, false>(near, last);
+    } else if (w.of_queries.data == nullptr) {
+      make<false, true>(near, last);
+    } else {
+      make<true, true>(near, last);
     }
   }
 };
 
-/// Block n of a launch: 64 queries of one of its blocks of queries.
+/// Block n of a launch: one of its blocks of queries.
 template <class T>
 __device__ __forceinline__ void make_strip(typename T::Shared& shared, const StripWork& w, int n) {
-  const int groups = w.tiles.block_queries / kStripQueries;
-  StripMaker<T>(shared, w, work_at(w.tiles, w.strips.first + n / groups), n % groups).run();
+  StripMaker<T>(shared, w, work_at(w.tiles, w.strips.first + n)).run();
 }
 
 // ---- Ends ----

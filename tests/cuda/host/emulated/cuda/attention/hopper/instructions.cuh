@@ -51,10 +51,19 @@ inline std::uint32_t halves_of(float low, float high) {
   return pack<__half>(inside(low), inside(high));
 }
 
-/// Of all threads of the block, whatever its number.
-inline void named_sync(int /*id*/, int /*threads*/) { attention::mma::Block::running()->wait_for_block(); }
+inline std::uint32_t sums_of_halves(std::uint32_t x, std::uint32_t y) {
+  const float2 a = unpack<__half>(x), b = unpack<__half>(y);
+  return halves_of(a.x + b.x, a.y + b.y);
+}
+
+inline void named_sync(int id, int threads) { attention::mma::Block::running()->wait_at(id, threads); }
+inline void named_arrive(int id, int threads) { attention::mma::Block::running()->arrive_at(id, threads); }
 inline void fence_async() {}
 inline void prefetch_bytes(const void* /*from*/, int /*bytes*/) {}
+template <int kCount>
+void registers_raise() {}
+template <int kCount>
+void registers_lower() {}
 
 inline void store_blocks(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
   struct Own {
@@ -105,6 +114,7 @@ struct Product {
     std::size_t warp;
   };
   static void by_rows(float (&d)[kColumns / 2], const std::uint32_t* a, std::uint64_t y) { multiply({d, a, 0, y, true, warp()}); }
+  static void begin_by_rows(float (&d)[kColumns / 2], const std::uint32_t* a, std::uint64_t y) { multiply({d, a, 0, y, false, warp()}); }
   static void shared(float (&d)[kColumns / 2], std::uint64_t x, std::uint64_t y, int keep) {
     multiply({d, nullptr, x, y, keep != 0, warp()});
   }
