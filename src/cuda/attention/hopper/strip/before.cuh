@@ -46,26 +46,27 @@ struct StripMaker {
 
   // ---- What comes to shared memory, by the warpgroup of keys ----
 
-  /// 64 rows, of which this thread brings one piece of every so many. row_of(n): the address of row n, null where there is none.
-  template <class Row>
-  __device__ __forceinline__ void bring_rows(Rows& rows, const Row& row_of) const {
-    const std::uint32_t to_row = shared_address(rows[piece() / 8][first_row()]) + 16 * (piece() % 8 ^ first_row() % 8);
+  static constexpr int kPieces = T::kWidth / 8, kTogether = 128 / kPieces;
+  static_assert(kTogether % 8 == 0);  // so the swizzle of a thread's rows is that of the first one
+  /// 64 rows of a tensor, of which this thread brings a piece of every so many: row_of(n) is the place of row n, is_there(n) whether zeros
+  /// take its place.
+  template <class Row, class IsThere>
+  __device__ __forceinline__ void bring_rows(Rows& rows, const unsigned char* from, std::int64_t stride, int width, const Row& row_of,
+                                             const IsThere& is_there) const {
+    const int first = threadIdx.x % 128 / kPieces, piece = threadIdx.x % kPieces;
+    const bool has_piece = 8 * piece < width;
+    const unsigned char* const from_piece = from + (has_piece ? 16 * piece : 0);
+    const std::uint32_t to_row = shared_address(rows[piece / 8][first]) + 16 * (piece % 8 ^ first % 8);
 #pragma unroll
     for (int n = 0; n < T::kStep; n += kTogether) {
-      const unsigned char* const from = row_of(n);
-      attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), from == nullptr ? w.keys.data : from, from != nullptr);
+      attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), from_piece + row_of(first + n) * stride, has_piece && is_there(first + n));
     }
   }
-  static constexpr int kPieces = T::kWidth / 8, kTogether = 128 / kPieces;
-  static_assert(kTogether % 8 == 0);  // so the swizzle is that of the first row
-  static __device__ __forceinline__ int first_row() { return threadIdx.x % 128 / kPieces; }
-  static __device__ __forceinline__ int piece() { return threadIdx.x % kPieces; }
-
   __device__ __forceinline__ void bring_keys(int step, bool is_step) const {
-    const int first = begin + step * T::kStep + first_row();
-    const unsigned char* const from = w.keys.row(at.batch, first, at.head / w.tiles.heads_of_key) + 16 * piece();
-    const int keys = is_step && 8 * piece() < w.keys.width ? w.tiles.keys - first : 0;
-    bring_rows(shared.keys[step & 1], [&](int n) { return n < keys ? from + n * w.keys.strides[1] : nullptr; });
+    const int first = begin + step * T::kStep, last = w.tiles.keys - 1, end = is_step ? w.tiles.keys - first : 0;
+    bring_rows(
+        shared.keys[step & 1], w.keys.row(at.batch, 0, at.head / w.tiles.heads_of_key), w.keys.strides[1], w.keys.width,
+        [&](int n) { return std::int64_t{min(first + n, last)}; }, [&](int n) { return n < end; });
   }
   template <int kSlots>
   static __device__ __forceinline__ int slot(int batch) {
@@ -73,11 +74,9 @@ struct StripMaker {
   }
   __device__ __forceinline__ void bring_batch(Rows& lines, const InputRows& table, int n, bool is_step) const {
     const Clips& c = w.strips.clips;
-    const int first = distance(n) - T::kStep + first_row();
-    const unsigned char* const from = table.row(0, c.left, at.head) + 16 * piece();
-    const int stride = static_cast<int>(table.strides[1]);
-    const bool is_there = is_step && 8 * piece() < table.width;
-    bring_rows(lines, [&](int x) { return is_there ? from + std::int64_t{min(max(first + x, -c.left), c.right)} * stride : nullptr; });
+    const int first = distance(n) - T::kStep;
+    const auto row_of = [&](int x) { return std::int64_t{min(max(first + x, -c.left), c.right)}; };
+    bring_rows(lines, table.row(0, c.left, at.head), static_cast<int>(table.strides[1]), table.width, row_of, [&](int) { return is_step; });
   }
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void bring_batches(int n, bool is_step) const {
