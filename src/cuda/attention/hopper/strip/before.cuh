@@ -46,25 +46,27 @@ struct StripMaker {
 
   // ---- What comes to shared memory, by the warpgroup of keys ----
 
-  /// 64 rows. row_of(n): the address of row n, null where there is none.
-  template <class Row>
-  __device__ __forceinline__ void bring_rows(Rows& rows, int width, const Row& row_of) const {
-    constexpr int kVectors = T::kWidth / 8, kTogether = 128 / kVectors;
-    static_assert(kTogether % 8 == 0);  // so the swizzle is that of the first row
-    const int first = threadIdx.x % 128 / kVectors, vector = threadIdx.x % kVectors;
-    const std::uint32_t to_row = shared_address(rows[vector / 8][first]) + 16 * (vector % 8 ^ first % 8);
+  static constexpr int kPieces = T::kWidth / 8, kTogether = 128 / kPieces;
+  static_assert(kTogether % 8 == 0);  // so the swizzle of a thread's rows is that of the first one
+  /// 64 rows of a tensor, of which this thread brings a piece of every so many: row_of(n) is the place of row n, is_there(n) whether zeros
+  /// take its place.
+  template <class Row, class IsThere>
+  __device__ __forceinline__ void bring_rows(Rows& rows, const unsigned char* from, std::int64_t stride, int width, const Row& row_of,
+                                             const IsThere& is_there) const {
+    const int first = threadIdx.x % 128 / kPieces, piece = threadIdx.x % kPieces;
+    const bool has_piece = 8 * piece < width;
+    const unsigned char* const from_piece = from + (has_piece ? 16 * piece : 0);
+    const std::uint32_t to_row = shared_address(rows[piece / 8][first]) + 16 * (piece % 8 ^ first % 8);
 #pragma unroll
     for (int n = 0; n < T::kStep; n += kTogether) {
-      const unsigned char* const from = row_of(first + n);
-      const bool is_there = from != nullptr && 8 * vector < width;
-      attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), is_there ? from + 16 * vector : w.keys.data, is_there);
+      attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), from_piece + row_of(first + n) * stride, has_piece && is_there(first + n));
     }
   }
   __device__ __forceinline__ void bring_keys(int step, bool is_step) const {
-    const int first = begin + step * T::kStep;
-    const unsigned char* const rows = w.keys.row(at.batch, first, at.head / w.tiles.heads_of_key);
-    const int end = is_step ? w.tiles.keys - first : 0;
-    bring_rows(shared.keys[step & 1], w.keys.width, [&](int n) { return n < end ? rows + n * w.keys.strides[1] : nullptr; });
+    const int first = begin + step * T::kStep, last = w.tiles.keys - 1, end = is_step ? w.tiles.keys - first : 0;
+    bring_rows(
+        shared.keys[step & 1], w.keys.row(at.batch, 0, at.head / w.tiles.heads_of_key), w.keys.strides[1], w.keys.width,
+        [&](int n) { return std::int64_t{min(first + n, last)}; }, [&](int n) { return n < end; });
   }
   template <int kSlots>
   static __device__ __forceinline__ int slot(int batch) {
@@ -73,9 +75,8 @@ struct StripMaker {
   __device__ __forceinline__ void bring_batch(Rows& lines, const InputRows& table, int n, bool is_step) const {
     const Clips& c = w.strips.clips;
     const int first = distance(n) - T::kStep;
-    const unsigned char* const rows = table.row(0, c.left, at.head);
-    const int stride = static_cast<int>(table.strides[1]);
-    bring_rows(lines, is_step ? table.width : 0, [&](int x) { return rows + min(max(first + x, -c.left), c.right) * stride; });
+    const auto row_of = [&](int x) { return std::int64_t{min(max(first + x, -c.left), c.right)}; };
+    bring_rows(lines, table.row(0, c.left, at.head), static_cast<int>(table.strides[1]), table.width, row_of, [&](int) { return is_step; });
   }
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void bring_batches(int n, bool is_step) const {
@@ -133,15 +134,16 @@ struct StripMaker {
     }
   }
   /// Of 64 rows with 64 rows: four and four halves of a thread's accumulators to lines of so many numbers, from a column on.
-  template <int kPitch>
+  template <bool kScales, int kPitch>
   __device__ __forceinline__ void store(std::uint16_t (*lines)[kPitch], int column, const float (&products)[T::kStep / 2],
                                         float factor) const {
     const std::uint32_t to_line = shared_address(&lines[16 * warp + lane % 16][column + lane / 16 * 8]);
+    const auto scaled = [&](int n) { return kScales ? products[n] * factor : products[n]; };
 #pragma unroll
     for (int c = 0; c < T::kStep / 8; c += 2) {
       std::uint32_t x[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] = halves_of(products[4 * c + 2 * i] * factor, products[4 * c + 2 * i + 1] * factor);
+      for (int i = 0; i < 4; ++i) x[i] = halves_of(scaled(4 * c + 2 * i), scaled(4 * c + 2 * i + 1));
       store_blocks(to_line + 16 * c, x[0], x[1], x[2], x[3]);
     }
   }
@@ -164,10 +166,14 @@ struct StripMaker {
       pin(products);
     }
     /// Batches of even number are there twice, so that each two that follow each other do so in memory.
+    template <bool kScales>
+    __device__ __forceinline__ void keep(const StripMaker& m, int batch) const {
+      m.store<kScales>(m.shared.query_products[m.group], (batch & 1) * T::kStep, products, m.w.query_factor);
+      if ((batch & 1) == 0) m.store<kScales>(m.shared.query_products[m.group], 2 * T::kStep, products, m.w.query_factor);
+    }
     __device__ __forceinline__ void keep(const StripMaker& m, int batch) const {
       __syncwarp();
-      m.store(m.shared.query_products[m.group], (batch & 1) * T::kStep, products, m.w.query_factor);
-      if ((batch & 1) == 0) m.store(m.shared.query_products[m.group], 2 * T::kStep, products, m.w.query_factor);
+      m.w.query_factor == 1 ? keep<false>(m, batch) : keep<true>(m, batch);
       __syncwarp();
     }
   };
@@ -197,54 +203,65 @@ struct StripMaker {
 #pragma unroll
       for (int b = 0; b <= T::kGroups; ++b) pin(products[b]);
     }
-    __device__ __forceinline__ void keep(const StripMaker& m) const {
+    template <bool kScales>
+    __device__ __forceinline__ void keep_all(const StripMaker& m) const {
 #pragma unroll
-      for (int b = 0; b <= T::kGroups; ++b) m.store(m.shared.key_products, b * T::kStep, products[b], m.w.key_factor);
+      for (int b = 0; b <= T::kGroups; ++b) m.store<kScales>(m.shared.key_products, b * T::kStep, products[b], m.w.key_factor);
     }
+    __device__ __forceinline__ void keep(const StripMaker& m) const { m.w.key_factor == 1 ? keep_all<false>(m) : keep_all<true>(m); }
   };
 
   // ---- Strips, by a warpgroup of queries ----
 
+  /// Two scores of a query, and of the one 8 further on.
+  struct Pairs {
+    std::uint32_t low, high;
+  };
+  static __device__ __forceinline__ std::uint32_t two_at(const std::uint16_t* from) { return *reinterpret_cast<const std::uint32_t*>(from); }
   /// Scores of a step that is near, whose places are the thread's plus constants.
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void write_near(int step) const {
     const int query = 16 * warp + lane / 4, key = 2 * (lane % 4), x = key - query + T::kStep;
-    const std::uint16_t* const of_query = &shared.query_products[group][query][x + ((step - group) & 1) * T::kStep];
+    // A query of odd number has its two in two words. Threads of the one before read the second one, too: no other bank is busy then.
+    const int odd = query % 2, batches = ((step - group) & 1) * T::kStep;
+    const std::uint16_t* const first = &shared.query_products[group][query][x - odd + batches];
+    const std::uint16_t* const second = &shared.query_products[group][query | 1][x + odd + batches];
+    const std::uint32_t halves = odd == 0 ? 0x3210 : 0x5432;
     const std::uint16_t* const of_key = &shared.key_products[key][x + (T::kGroups - 1 - group) * T::kStep];
-    const auto two = [](std::uint16_t low, std::uint16_t high) { return std::uint32_t{low} | std::uint32_t{high} << 16; };
-    write(step, [&](int i, int j) {
-      const std::uint16_t* const a = of_query + i * T::kQueryPitch + j - i;
-      const std::uint16_t* const b = of_key + j * T::kKeyPitch + j - i;
-      if constexpr (!kOfKeys) return two(a[0], a[1]);
-      if constexpr (!kOfQueries) return two(b[0], b[T::kKeyPitch + 1]);
-      return sums_of_halves(two(a[0], a[1]), two(b[0], b[T::kKeyPitch + 1]));
-    });
+    const auto pair = [&](int i, int j) {
+      const int place = i * T::kQueryPitch + j - i;
+      const std::uint32_t a = kOfQueries ? __byte_perm(two_at(first + place), two_at(second + place), halves) : 0;
+      if constexpr (!kOfKeys) return a;
+      const std::uint16_t* const from = of_key + j * T::kKeyPitch + j - i;
+      const std::uint32_t b = from[0] | std::uint32_t{from[T::kKeyPitch + 1]} << 16;
+      return kOfQueries ? sums_of_halves(a, b) : b;
+    };
+    write(step, [&](int j) { return Pairs{pair(0, j), pair(8, j)}; });
   }
-  /// Of steps [from, to) beyond an end: a number of each query, and one of each key.
+  /// Of steps [from, end) beyond an end: a number of each query, and one of each key.
   __device__ __forceinline__ void write_far(int from, int end, int side) const {
     const std::int64_t line = (std::int64_t{at.batch} * w.tiles.heads + at.head) * 2 + side;
-    const int query = row + 16 * warp + lane / 4;
-    const bool has_rows = w.of_queries.data != nullptr && query + 8 < w.strips.rows_length;
-    float of_row[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) of_row[i] = has_rows ? w.strips.rows[line * w.strips.rows_length + query + 8 * i] : 0;
+    const bool has_rows = w.of_queries.data != nullptr, has_columns = w.of_keys.data != nullptr;
+    const float* const rows = w.strips.rows + line * w.strips.rows_length + row + 16 * warp + lane / 4;
+    const float of_row[2] = {has_rows ? rows[0] : 0, has_rows ? rows[8] : 0};
     const float* const columns = w.strips.columns + line * w.strips.columns_length + begin + 2 * (lane % 4);
     for (int step = from; step < end; ++step) {
-      write(step, [&](int i, int j) {
+      write(step, [&](int j) {
         const int key = step * T::kStep + j;
         float2 of_key = {0, 0};
-        if (w.of_keys.data != nullptr && key / 16 < end_column) of_key = *reinterpret_cast<const float2*>(columns + key);
-        return halves_of(of_row[i / 8] + of_key.x, of_row[i / 8] + of_key.y);
+        if (has_columns && key / 16 < end_column) of_key = *reinterpret_cast<const float2*>(columns + key);
+        return Pairs{halves_of(of_row[0] + of_key.x, of_row[0] + of_key.y), halves_of(of_row[1] + of_key.x, of_row[1] + of_key.y)};
       });
     }
   }
-  /// All that threads of the forward read of a step: pair(i, j) is two scores i queries and j keys further on than the thread's.
-  template <class Pair>
-  __device__ __forceinline__ void write(int step, const Pair& pair) const {
+  /// All that threads of the forward read of a step: pairs(j) are the scores j keys further on than the thread's.
+  template <class Value>
+  __device__ __forceinline__ void write(int step, const Value& pairs) const {
 #pragma unroll
     for (int c = 0; c < T::kStep / 16; ++c) {
       const int column = step * (T::kStep / 16) + c;
-      const uint4 four = {pair(0, 16 * c), pair(8, 16 * c), pair(0, 16 * c + 8), pair(8, 16 * c + 8)};
+      const Pairs left = pairs(16 * c), right = pairs(16 * c + 8);
+      const uint4 four = {left.low, left.high, right.low, right.high};
       if (column >= first_column && column < end_column) to[column * 128] = four;  // no branch: products run
     }
   }
