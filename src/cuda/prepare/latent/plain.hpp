@@ -150,14 +150,14 @@ struct PlainLatentMaker {
       if (Knows::few && shape.norms) load_weights(lane, state);
     }
     if (!has_turned()) return;
-    const int head = turned_head(lane) < shape.turned_heads ? turned_head(lane) : shape.turned_heads - 1;
-    const std::byte* const of_k = key_in() + (kLatentChannels * 2 + byte);
-    const std::byte* const of_q = token_in(shape.q_in, shape.q_in_batch, shape.q_in_token) + byte + int64_t{head - 1} * shape.q_in_head;
-    const std::byte* const first = head == 0 ? of_k : of_q;
+    const std::byte* const q = token_in(shape.q_in, shape.q_in_batch, shape.q_in_token) + byte;
+    const int last = shape.turned_heads - 1;
     unrolled<Knows::rounds>([&](auto i) {
-      // Behind the last head is the first again.
-      const bool has = i > 0 && head + i * kTurnedHeads < shape.turned_heads;
-      state.turned[i] = load_words<false>(has ? of_q + i * kTurnedHeads * shape.q_in_head : first);
+      // Behind the last head is the last again: a vector that was copied from another would wait for it.
+      const int head = turned_head(lane) + i * kTurnedHeads;
+      const std::byte* from = q + int64_t{(head < last ? head : last) - 1} * shape.q_in_head;
+      if (i == 0 && head == 0) from = key_in() + (kLatentChannels * 2 + byte);
+      state.turned[i] = load_words<false>(from);
     });
   }
 

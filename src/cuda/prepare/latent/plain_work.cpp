@@ -80,7 +80,12 @@ PlainLatentWork plain_latent_work(const job::PrepareJob& job) {
   plain.k_out_block = k.out_block;
   plain.k_out_token = k.out_token;
   plain.least_scale = key.sinks[0].least_scale;
-  if (job.operand_count == 1) return work;
+  if (job.operand_count == 1) {  // behind the last head is this one
+    plain.q_in = k.in + kLatentChannels * bytes_of(job.turn.dtype);
+    plain.q_in_batch = k.in_batch;
+    plain.q_in_token = k.in_token;
+    return work;
+  }
   const SquadOperand q = squad_operand(job, job.operands[0]);
   plain.turned_heads += static_cast<int>(job.operands[0].heads);
   plain.q_in = q.in;
