@@ -136,7 +136,7 @@ class Sides {
       for (int x = 0; x < w.span.lines() * is.width; ++x) add_parts(w, x, head);
     }
     for (int head = 0; head < table_heads; ++head) {
-      for (int x = 0; x < rows[kSide] * is.width; ++x) add_lines(w, x, head, table_heads);
+      for (int x = 0; x < rows[kSide] * is.width; ++x) add_lines(w, x, head);
     }
   }
   double value(std::uint16_t bits) const { return static_cast<double>(cuda::attention::mma::widened<Element>(bits)); }
@@ -212,6 +212,7 @@ class Sides {
     w.factor = w.clips.factor, w.table_scale = 0.3F;
     w.parts = is.parts == 0 ? band_parts_of(tiles, w.span, side) : is.parts;
     w.parts_at = parts[side].data(), w.gradient = b.tables[side].gradient;
+    w.gradient_pitch = table_heads * is.width;
     return w;
   }
   Bits numbers(const Extents& shape) {

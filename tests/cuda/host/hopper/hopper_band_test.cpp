@@ -200,6 +200,16 @@ void gradients_are_what_threads_left(const Case& c) {
   s.template finish<kOfKeys>();
   check_side(s, given, 0);
   check_side(s, given, 1);
+  // A later part of a call that has the same gradients adds them.
+  for (int side = 0; side < 2 && c.gradients; ++side) {
+    std::vector<float> twice = s.gradient[side];
+    for (float& x : twice) x += x;
+    s.work[side].adds_to_gradient = true;
+    for (int head = 0; head < s.table_heads; ++head) {
+      for (int x = 0; x < s.rows[side] * c.width; ++x) add_lines(s.work[side], x, head);
+    }
+    EXPECT_EQ(s.gradient[side], twice);
+  }
 }
 
 constexpr Case kCases[] = {

@@ -13,9 +13,11 @@ struct DistanceTable {
   ConstTensorView rows = {};  // (1, rows, H or 1, D), of the inputs' dtype
   job::RowMap map = {};       // which one a distance reads; its lists are the device's
   double scale = 1;
-  std::int64_t left = kNoLimit;   // one row for all r >= left
-  std::int64_t right = kNoLimit;  // one row for all -r >= right
-  float* gradient = nullptr;      // (rows, H or 1, D), written
+  std::int64_t left = kNoLimit;     // one row for all r >= left
+  std::int64_t right = kNoLimit;    // one row for all -r >= right
+  float* gradient = nullptr;        // (rows, H or 1, D), written
+  std::int64_t gradient_pitch = 0;  // between its rows, in numbers; 0: they follow each other
+  bool adds = false;                // to what the gradient is: a later part of a call
 };
 
 /// Gradients of what `forward` computes, whose own out and lse are not looked at. A gradient without data is not wanted. All memory is of

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/attention/hopper/backward/band/lines.hpp"
+#include "cuda/attention/hopper/backward/parts.hpp"
 #include "cuda/attention/hopper/strip/work.hpp"
 
 namespace phasor::cuda::hopper {
@@ -29,7 +30,7 @@ int slots_for(const KeyTiles& t, int length) {
 
 /// Batch rows and heads are axes of a grid in the kernels before and after.
 constexpr std::int64_t kMostOfGrid = 65535;
-/// What parts of a table's gradient may take: there are as many as batch rows and heads at least.
+/// What parts of the gradient of clipped rows may take: there are as many as batch rows and heads at least.
 constexpr std::int64_t kMostPartBytes = std::int64_t{512} << 20;
 std::int64_t part_numbers(const Backward& b, const KeyTiles& t, const Clips& clips) {
   return std::int64_t{t.batch} * t.heads * parts_of(t) * table_lines(clips) * b.forward.q.shape[3];
@@ -41,15 +42,6 @@ bool has_room_for_table(const Backward& b) {
   return 4 * part_numbers(b, t, clips_of(b, t)) <= kMostPartBytes;
 }
 
-/// What strips may take, and what features of all heads leave of a table's gradient: beyond it calls are not taken.
-constexpr std::int64_t kMostStripBytes = std::int64_t{2} << 30;
-std::int64_t strip_numbers(const KeyTiles& t, const Clips& clips) {
-  return std::int64_t{t.batch} * t.heads * t.tiles() * most_near_blocks(t, clips) * kBlockKeys * t.tile_queries / 2;
-}
-std::int64_t band_part_numbers(const Backward& b, const KeyTiles& t, int side) {
-  const LineSpan span = line_span(t, clips_of(b, t, side), side);
-  return std::int64_t{t.batch} * t.heads * band_parts_of(t, span, side) * span.lines() * b.forward.q.shape[3];
-}
 bool is_table(const Backward& b, const DistanceTable& table) {
   const ConstTensorView &v = table.rows, &q = b.forward.q;
   return v.dtype == q.dtype && v.device == q.device && v.shape[0] == 1 && v.shape[1] >= 1 && v.shape[1] < kMostOfGrid &&
@@ -61,13 +53,10 @@ bool takes_tables(const Backward& b) {
   const Forward& f = b.forward;
   if (!has_tables(b)) return true;
   if (f.table.data != nullptr || f.diagonal != nullptr || b.table != nullptr) return false;
-  const KeyTiles t = key_tiles_of(b);
-  for (int side = 0; side < 2; ++side) {
-    if (b.tables[side].rows.data == nullptr) continue;
-    if (!is_table(b, b.tables[side])) return false;
-    if (b.tables[side].gradient != nullptr && 4 * band_part_numbers(b, t, side) > kMostPartBytes) return false;
+  for (const DistanceTable& table : b.tables) {
+    if (table.rows.data != nullptr && !is_table(b, table)) return false;
   }
-  return 4 * strip_numbers(t, clips_of(b, t)) <= kMostStripBytes;
+  return parts_for(b).batch > 0;
 }
 
 int clamped(std::int64_t limit) { return static_cast<int>(std::clamp<std::int64_t>(limit, -kFar, kFar)); }
@@ -135,6 +124,15 @@ Clips clips_of(const Backward& b, const KeyTiles& t, int side) {
   const std::int64_t left = std::min(table.left, std::int64_t{t.keys}), right = std::min(table.right, std::int64_t{t.queries});
   return {static_cast<int>(std::clamp<std::int64_t>(t.left, 0, left)), static_cast<int>(std::clamp<std::int64_t>(t.right, 0, right)),
           table.rows.shape[2] > 1, static_cast<float>(table.scale / b.forward.scale)};
+}
+
+std::int64_t strip_numbers(const KeyTiles& t, const Clips& clips) {
+  return std::int64_t{t.batch} * t.heads * t.tiles() * most_near_blocks(t, clips) * kBlockKeys * t.tile_queries / 2;
+}
+
+std::int64_t band_part_numbers(const Backward& b, const KeyTiles& t, int side) {
+  const LineSpan span = line_span(t, clips_of(b, t, side), side);
+  return std::int64_t{t.batch} * t.heads * band_parts_of(t, span, side) * span.lines() * b.forward.q.shape[3];
 }
 
 int band_parts_of(const KeyTiles& t, const LineSpan& span, int side) {
@@ -210,8 +208,13 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
 }
 
 std::int64_t workspace_bytes(const Backward& backward) {
-  const KeyTiles tiles = key_tiles_of(backward);
-  return layout_of(backward, tiles, windows_of(backward, tiles)).bytes + kAlignment - 1;
+  const Parts parts = parts_for(backward);
+  const auto bytes_of_part = [&](std::int64_t number) {
+    const Backward part = part_of(backward, parts, number);
+    const KeyTiles tiles = key_tiles_of(part);
+    return layout_of(part, tiles, windows_of(part, tiles)).bytes;
+  };
+  return std::max(bytes_of_part(0), bytes_of_part(parts.count(backward) - 1)) + kAlignment - 1;
 }
 
 }  // namespace phasor::cuda::hopper

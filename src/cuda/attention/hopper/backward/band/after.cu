@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) sum_parts(const __grid_constant__ Ba
   add_parts(w, int(blockIdx.x * kThreads + threadIdx.x), int(blockIdx.y));
 }
 __global__ void __launch_bounds__(kThreads) store_lines(const __grid_constant__ BandWork w) {
-  add_lines(w, int(blockIdx.x * kThreads + threadIdx.x), int(blockIdx.y), int(gridDim.y));
+  add_lines(w, int(blockIdx.x * kThreads + threadIdx.x), int(blockIdx.y));
 }
 
 Status finish_table(const char* where, BandWork& w, void* stream) {

@@ -36,6 +36,8 @@ BandWork band_work(const Backward& b, const BackwardParameter& p, const BandMemo
   w.parts = band_parts_of(p.tiles, w.span, side);
   w.parts_at = at(layout.parts);
   w.gradient = table.gradient;
+  w.gradient_pitch = static_cast<int>(table.gradient_pitch != 0 ? table.gradient_pitch : table.rows.shape[2] * table.rows.shape[3]);
+  w.adds_to_gradient = table.adds;
   return w;
 }
 

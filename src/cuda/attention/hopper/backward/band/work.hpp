@@ -40,13 +40,15 @@ struct BandWork {
   float table_scale;
   float* ends;  // of queries: the log-sum-exp (TableTiles::lse_of_side); of keys: products with the end's row, of KeySide
   std::int64_t ends_of_side;
-  const float* sums;  // of queries: BackwardParameter::dq, of keys: KeySide::dk
-  const float* far;   // of keys: KeySide::sums
-  float* beyond;      // (B, H, 2, features): sums of gradients of scores beyond an end of the lines
-  OutputRows to;      // what features get
-  int parts;          // of a head's features, for the gradient of the table
-  float* parts_at;    // (B, H, parts, lines, channels)
-  float* gradient;    // (rows, heads or 1, channels)
+  const float* sums;      // of queries: BackwardParameter::dq, of keys: KeySide::dk
+  const float* far;       // of keys: KeySide::sums
+  float* beyond;          // (B, H, 2, features): sums of gradients of scores beyond an end of the lines
+  OutputRows to;          // what features get
+  int parts;              // of a head's features, for the gradient of the table
+  float* parts_at;        // (B, H, parts, lines, channels)
+  float* gradient;        // (rows, heads or 1, channels)
+  int gradient_pitch;     // between its rows
+  bool adds_to_gradient;  // earlier parts of the call are in it
 
   PHASOR_HD int feature_count(int side) const { return side == kOfQueries ? tiles.queries : tiles.keys; }
   PHASOR_HD int head_of_table(int head) const { return clips.by_head ? head : 0; }
