@@ -27,7 +27,8 @@ struct Shape {
   std::int64_t batch, tokens, heads, key_heads, table_heads;
   std::int64_t clip;
 };
-/// A table of queries, and one of keys that heads share.
+/// A table of queries, and one of keys that heads share; what is added to queries where they meet keys, of each head, and where they meet
+/// rows, of all.
 Backward call(const Shape& s) {
   Backward b;
   const Extents of_q = {s.batch, s.tokens, s.heads, 128}, of_k = {s.batch, s.tokens, s.key_heads, 128};
@@ -41,6 +42,8 @@ Backward call(const Shape& s) {
     const Extents shape = {1, 2 * s.clip + 1, side == 0 ? s.table_heads : 1, 128};
     b.tables[side] = {tensor(11 + side, shape), {.left = s.clip, .right = s.clip}, 0.1, s.clip, s.clip, place<float>(13 + side)};
   }
+  b.shifts[kOfContent] = {tensor(15, {1, 1, s.heads, 128}), place<float>(17)};
+  b.shifts[kOfRows] = {tensor(16, {1, 1, 1, 128}), place<float>(18)};
   return b;
 }
 std::int64_t address(const void* of) { return reinterpret_cast<std::int64_t>(of); }
@@ -55,7 +58,7 @@ void parts_are_the_call(const Shape& s) {
   const Parts parts = parts_for(b);
   const std::int64_t bytes = workspace_bytes(b), group = s.heads / s.key_heads;
   std::vector<int> seen(static_cast<std::size_t>(s.batch * s.heads), 0);
-  std::map<std::int64_t, int> written;  // heads of gradients of tables
+  std::map<const float*, int> written;  // heads of gradients of tables and shifts
   for (std::int64_t n = 0; n < parts.count(b); ++n) {
     const Backward part = part_of(b, parts, n);
     const KeyTiles t = key_tiles_of(part);
@@ -87,7 +90,17 @@ void parts_are_the_call(const Shape& s) {
       ASSERT_EQ(table.gradient, b.tables[side].gradient + from * 128);
       ASSERT_EQ(table.gradient_pitch, heads * 128);
       for (std::int64_t head = 0; head < table.rows.shape[2]; ++head) {
-        ASSERT_EQ(table.adds, written[address(table.gradient + head * 128)]++ > 0);  // the first one writes
+        ASSERT_EQ(table.adds, written[table.gradient + head * 128]++ > 0);  // the first one writes
+      }
+    }
+    for (int x = 0; x < 2; ++x) {
+      const QueryShift &shift = part.shifts[x], &of_call = b.shifts[x];
+      const std::int64_t from = x == kOfRows ? 0 : first_head;
+      ASSERT_EQ(shift.vector.shape[2], x == kOfRows ? 1 : t.heads);
+      ASSERT_EQ(number_at(shift.vector, 0, 0), number_at(of_call.vector, 0, from));
+      ASSERT_EQ(shift.gradient, of_call.gradient + from * 128);
+      for (std::int64_t head = 0; head < shift.vector.shape[2]; ++head) {
+        ASSERT_EQ(shift.adds, written[shift.gradient + head * 128]++ > 0);
       }
     }
   }
@@ -122,6 +135,7 @@ TEST(HopperParts, are_as_few_as_there_is_room_for) {
   EXPECT_FALSE(takes(call({2, 32768, 4, 2, 4, 32000}), 9));  // 4 GiB for the heads of a key head
   Backward plain = call({512, 4096, 6, 3, 6, 256});
   plain.tables[0] = plain.tables[1] = {};
+  plain.shifts[0] = plain.shifts[1] = {};
   EXPECT_EQ(parts_for(plain).count(plain), 1);
 }
 

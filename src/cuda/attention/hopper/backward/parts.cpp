@@ -58,6 +58,12 @@ void take_heads(DistanceTable& table, const Some& heads) {
   table.rows = some_of(table.rows, 2, heads.first, heads.count);
 }
 
+void take_heads(QueryShift& shift, const Some& heads) {
+  if (shift.vector.data == nullptr || shift.vector.shape[2] == 1) return;
+  if (shift.gradient != nullptr) shift.gradient += heads.first * shift.vector.shape[3];
+  shift.vector = some_of(shift.vector, 2, heads.first, heads.count);
+}
+
 }  // namespace
 
 Parts parts_for(const Backward& b) {
@@ -87,9 +93,15 @@ Backward part_of(const Backward& b, const Parts& parts, std::int64_t number) {
   Backward part = b;
   take_axis(part, 0, rows, rows);
   take_axis(part, 2, heads, key_heads);
+  // What heads share is written by the first part, what each has by the first one of its heads.
+  const auto comes_again = [&](const ConstTensorView& of) { return of.shape[2] == 1 ? number > 0 : rows.first > 0; };
   for (DistanceTable& table : part.tables) {
-    table.adds = table.rows.data != nullptr && (table.rows.shape[2] == 1 ? number > 0 : rows.first > 0);
+    table.adds = table.rows.data != nullptr && comes_again(table.rows);
     take_heads(table, heads);
+  }
+  for (QueryShift& shift : part.shifts) {
+    shift.adds = shift.vector.data != nullptr && comes_again(shift.vector);
+    take_heads(shift, heads);
   }
   return part;
 }

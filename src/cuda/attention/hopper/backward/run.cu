@@ -16,12 +16,12 @@
 namespace phasor::cuda::hopper {
 namespace {
 
-Status make_maps(const char* where, const Backward& b, BackwardParameter& p) {
+Status make_maps(const char* where, const Backward& b, const ConstTensorView& q, BackwardParameter& p) {
   const Forward& f = b.forward;
   const BackwardWidths& widths = kBackwardWidths[backward_widths_for(f.q.shape[3], f.v.shape[3])];
   const int panels = p.whole ? static_cast<int>(f.q.shape[3]) / 64 : 1,
             value_panels = p.whole_values ? static_cast<int>(f.v.shape[3]) / 64 : 1;
-  if (Status s = make_map(where, f.q, widths.queries, panels, p.q); !s) return s;
+  if (Status s = make_map(where, q, widths.queries, panels, p.q); !s) return s;
   if (Status s = make_map(where, f.k, kBlockKeys, panels, p.k); !s) return s;
   if (Status s = make_map(where, f.v, kBlockKeys, value_panels, p.v); !s) return s;
   return make_map(where, b.out_gradient, widths.queries, value_panels, p.g);
@@ -90,13 +90,13 @@ Status run_kernel(const char* where, const Backward& b, BackwardParameter& p, vo
 Status run_part(const char* where, const Backward& b, std::byte* begin, void* stream) {
   BackwardParameter parameter;
   const std::int64_t zeros = fill_parameter(b, begin, parameter);
-  if (Status s = make_maps(where, b, parameter); !s) return s;
+  const BackwardLayout layout = layout_of(b, parameter.tiles, parameter.windows);
+  if (Status s = make_maps(where, b, queries_of(b, layout, begin, kOfContent), parameter); !s) return s;
   const auto on = static_cast<cudaStream_t>(stream);
   if (Status s = status_of(where, cudaMemsetAsync(begin, 0, static_cast<std::size_t>(zeros), on)); !s) return s;
   if (Status s = make_rows(where, b, parameter, stream); !s) return s;
   if (Status s = make_windows(where, b, parameter, stream); !s) return s;
   const bool table = b.forward.table.data != nullptr, tables = has_tables(b);
-  const BackwardLayout layout = layout_of(b, parameter.tiles, parameter.windows);
   const BandMemory memory = {begin, layout};
   if (table) {
     if (Status s = make_strips(where, b, parameter, stream); !s) return s;

@@ -48,9 +48,17 @@ bool is_table(const Backward& b, const DistanceTable& table) {
          (v.shape[2] == 1 || v.shape[2] == q.shape[2]) && v.shape[3] == q.shape[3] && v.strides[3] == 1 && table.left >= 0 &&
          table.right >= 0 && !table.map.zero_outside;
 }
-/// Tables by distance: nothing else is added to scores then.
+bool is_shift(const Backward& b, const QueryShift& shift) {
+  const ConstTensorView &v = shift.vector, &q = b.forward.q;
+  return v.device == q.device && (v.shape[2] == 1 || v.shape[2] == q.shape[2]) && v.shape[3] == q.shape[3];
+}
+/// Tables by distance: but for shifts of queries nothing else is added to scores then.
 bool takes_tables(const Backward& b) {
   const Forward& f = b.forward;
+  for (const QueryShift& shift : b.shifts) {
+    if (shift.vector.data != nullptr && (!has_tables(b) || !is_shift(b, shift))) return false;
+  }
+  if (b.shifts[kOfRows].vector.data != nullptr && b.tables[0].rows.data == nullptr) return false;
   if (!has_tables(b)) return true;
   if (f.table.data != nullptr || f.diagonal != nullptr || b.table != nullptr) return false;
   for (const DistanceTable& table : b.tables) {
@@ -203,8 +211,22 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
                          take(heads * 2 * (side == kOfQueries ? t.rows() : t.blocks() * kBlockKeys)),
                          take(band_part_numbers(b, t, side), of.gradient != nullptr)};
   }
+  for (int n = 0; n < 2; ++n) {
+    const QueryShift& shift = b.shifts[n];
+    layout.shifted[n] = take(heads * t.queries * b.forward.q.shape[3] / 2, shift.vector.data != nullptr);
+    layout.shift_sums[n] = take(heads * shift_parts(t) * width, shift.gradient != nullptr);
+  }
   layout.bytes = used;
   return layout;
+}
+
+ConstTensorView queries_of(const Backward& b, const BackwardLayout& layout, const std::byte* begin, int shift) {
+  ConstTensorView q = b.forward.q;
+  if (b.shifts[shift].vector.data == nullptr) return q;
+  const std::int64_t of_head = q.shape[1] * q.shape[3];
+  q.data = begin + layout.shifted[shift];
+  q.strides = {q.shape[2] * of_head, q.shape[3], of_head, 1};
+  return q;
 }
 
 std::int64_t workspace_bytes(const Backward& backward) {
