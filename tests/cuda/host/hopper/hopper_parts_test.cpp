@@ -89,6 +89,8 @@ void parts_are_the_call(const Shape& s) {
       ASSERT_EQ(number_at(table.rows, 0, 0), number_at(b.tables[side].rows, 0, from));
       ASSERT_EQ(table.gradient, b.tables[side].gradient + from * 128);
       ASSERT_EQ(table.gradient_pitch, heads * 128);
+      const DistanceTable again = part_of(part, parts_for(part), 0).tables[side];  // as it is run
+      ASSERT_TRUE(again.gradient_pitch == table.gradient_pitch && again.adds == table.adds && again.gradient == table.gradient);
       for (std::int64_t head = 0; head < table.rows.shape[2]; ++head) {
         ASSERT_EQ(table.adds, written[table.gradient + head * 128]++ > 0);  // the first one writes
       }

@@ -52,7 +52,7 @@ void take_axis(Backward& b, std::size_t axis, const Some& queries, const Some& k
 }
 void take_heads(DistanceTable& table, const Some& heads) {
   if (table.rows.data == nullptr) return;
-  table.gradient_pitch = table.rows.shape[2] * table.rows.shape[3];
+  if (table.gradient_pitch == 0) table.gradient_pitch = table.rows.shape[2] * table.rows.shape[3];
   if (table.rows.shape[2] == 1) return;
   if (table.gradient != nullptr) table.gradient += heads.first * table.rows.shape[3];
   table.rows = some_of(table.rows, 2, heads.first, heads.count);
@@ -84,6 +84,7 @@ Parts parts_for(const Backward& b) {
   return cut(&Parts::key_heads, key_heads) ? parts : Parts{};
 }
 
+/// Of a part, too, which stays one.
 Backward part_of(const Backward& b, const Parts& parts, std::int64_t number) {
   const Forward& f = b.forward;
   const std::int64_t heads_of_key = f.q.shape[2] / f.k.shape[2], of_heads = parts.of_heads(b);
@@ -96,11 +97,11 @@ Backward part_of(const Backward& b, const Parts& parts, std::int64_t number) {
   // What heads share is written by the first part, what each has by the first one of its heads.
   const auto comes_again = [&](const ConstTensorView& of) { return of.shape[2] == 1 ? number > 0 : rows.first > 0; };
   for (DistanceTable& table : part.tables) {
-    table.adds = table.rows.data != nullptr && comes_again(table.rows);
+    table.adds = table.adds || (table.rows.data != nullptr && comes_again(table.rows));
     take_heads(table, heads);
   }
   for (QueryShift& shift : part.shifts) {
-    shift.adds = shift.vector.data != nullptr && comes_again(shift.vector);
+    shift.adds = shift.adds || (shift.vector.data != nullptr && comes_again(shift.vector));
     take_heads(shift, heads);
   }
   return part;
