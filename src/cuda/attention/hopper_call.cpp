@@ -181,6 +181,12 @@ int64_t constant_from(const job::RowMap& map, int64_t direction) {
   return low;
 }
 
+/// Whether every distance that is seen has a row.
+bool has_all_rows(const AttentionWork& work, const job::RowMap& map) {
+  const job::VisibilityJob& see = work.see;
+  const int64_t right = see.causal ? std::min<int64_t>(see.right, 0) : see.right;
+  return std::min(see.left, work.shape.keys - 1) <= map.left && std::min(right, work.shape.queries - 1) <= map.right;
+}
 /// A table by distance that meets queries or keys as they are given; rows that come again, or neither rise nor fall, are left to others.
 bool is_by_distance(const AttentionWork& work, const TermWork& term) {
   using Kind = plan::RowRule::Kind;
@@ -190,24 +196,28 @@ bool is_by_distance(const AttentionWork& work, const TermWork& term) {
   if (table.map.has_buckets && (comes_again || rule.kind == Kind::window || rule.kind == Kind::none)) return false;
   const bool of_queries = table.use == RowUse::query, of_keys = table.use == RowUse::key;
   const bool as_given = of_queries ? work.contents[0].q.data == work.q.data : work.contents[0].k.data == work.k.data;
-  return term.use == TermUse::table && (of_queries || of_keys) && as_given && table.kind == RowKind::distance && !table.map.zero_outside &&
-         !table.own_features && table.shift.data == nullptr;
+  return term.use == TermUse::table && (of_queries || of_keys) && as_given && table.kind == RowKind::distance &&
+         (!table.map.zero_outside || has_all_rows(work, table.map)) && !table.own_features;
 }
-/// One table of either side: what the backward makes of DeBERTa. But for one of queries whose clipped rows its kernels keep in shared
-/// memory.
+/// One table of either side, and what is added to queries: what the backward makes of DeBERTa, and of Transformer-XL. But for one of
+/// queries whose clipped rows its kernels keep in shared memory.
 bool has_tables_by_distance(const AttentionWork& work) {
-  if (work.term_count < 1 || work.term_count > 2 || work.content_shift.data != nullptr) return false;
+  if (work.term_count < 1 || work.term_count > 2) return false;
   for (int t = 0; t < work.term_count; ++t) {
     if (!is_by_distance(work, work.terms[t])) return false;
   }
   if (work.term_count == 2) return work.terms[0].table.use != work.terms[1].table.use;
   const TableWork& table = work.terms[0].table;
-  return table.use == RowUse::key || table.map.has_buckets || table.table.shape[1] > hopper::Clips::kMostRows;
+  const bool shifted = work.content_shift.data != nullptr || table.shift.data != nullptr;
+  return shifted || table.use == RowUse::key || table.map.has_buckets || table.map.zero_outside ||
+         table.table.shape[1] > hopper::Clips::kMostRows;
 }
 /// `rows` has its lists on the host.
-hopper::DistanceTable distance_table(const TableWork& term, const job::RowMap& rows) {
+hopper::DistanceTable distance_table(const TableWork& term, job::RowMap rows) {
+  job::RowMap map = term.map;
+  map.zero_outside = rows.zero_outside = false;  // nobody sees what is outside
   return {.rows = term.table,
-          .map = term.map,
+          .map = map,
           .scale = term.scale,
           .left = constant_from(rows, 1),
           .right = constant_from(rows, -1),
@@ -219,6 +229,7 @@ std::optional<hopper::Forward> forward_of_backward(const AttentionWork& work, bo
   if (!is_simple(work)) return std::nullopt;
   AttentionWork without = work;
   without.term_count = 0;
+  without.content_shift = {};
   return hopper_forward(without);
 }
 
@@ -250,7 +261,9 @@ std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const
     for (int t = 0; t < work.term_count; ++t) {
       const TableWork& table = work.terms[t].table;
       b.tables[table.use == RowUse::key ? 1 : 0] = distance_table(table, job.forward.terms[t].table.rows);
+      if (table.shift.data != nullptr) b.shifts[hopper::kOfRows] = {table.shift, static_cast<float*>(table.shift_gradient.data)};
     }
+    b.shifts[hopper::kOfContent] = {work.content_shift, static_cast<float*>(job.content_shift.data)};
   } else if (forward->table.data != nullptr) {
     b.table = static_cast<float*>(work.terms[0].table.gradient.data);
   } else if (work.term_count > 0) {

@@ -14,7 +14,7 @@ namespace phasor::cuda::attention {
 /// shapes on a device is hopper::takes's to say.
 std::optional<hopper::Forward> hopper_forward(const AttentionWork& work);
 /// The same of a backward; its gradients of rotated copies go to the caller's tensors, to be turned back there. Where the gradient of a
-/// bias, or of a table, is wanted, `diagonal`, or `table`, is not null, and yet to be laid out.
+/// bias, of a table, or of what is added to queries is wanted, its place is not null, and yet to be laid out.
 std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const job::AttentionBackwardJob& job);
 
 }  // namespace phasor::cuda::attention

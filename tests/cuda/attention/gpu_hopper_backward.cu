@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention backward on Hopper: random problems against a naive reference in double, and what must be the same bits.
-// `gpu_hopper_backward [PROBLEMS [table | sides]]` exits non-zero where something differs; table: with tables of clipped rows alone, sides:
-// with tables by distance alone.
+// `gpu_hopper_backward [PROBLEMS [any | table | sides | xl | parts]]` exits non-zero where something differs. Of one kind alone: table:
+// with tables of clipped rows, sides: by distance, xl: and with what is added to queries (Transformer-XL), parts: calls in parts.
 #include <cstring>
 #include <memory>
 
+#include "cuda/attention/hopper/backward/parts.hpp"
 #include "cuda/attention/hopper_gradients.hpp"
 #include "cuda/on_device.cuh"
 
@@ -21,12 +22,13 @@ std::vector<std::byte> bytes_of_list(const std::vector<T>& list) {
 /// Memory of the gradients, with what lies between their rows.
 struct Gradients {
   std::vector<std::uint16_t> q, k, v;
-  std::vector<float> distances, table, sides[2];
+  std::vector<float> distances, table, sides[2], shifts[2];
 
   bool operator==(const Gradients& o) const {
     return q == o.q && k == o.k && v == o.v && bytes_of_list(distances) == bytes_of_list(o.distances) &&
            bytes_of_list(table) == bytes_of_list(o.table) && bytes_of_list(sides[0]) == bytes_of_list(o.sides[0]) &&
-           bytes_of_list(sides[1]) == bytes_of_list(o.sides[1]);
+           bytes_of_list(sides[1]) == bytes_of_list(o.sides[1]) && bytes_of_list(shifts[0]) == bytes_of_list(o.shifts[0]) &&
+           bytes_of_list(shifts[1]) == bytes_of_list(o.shifts[1]);
   }
 };
 constexpr std::uint16_t kUnwritten = 0x7fed;  // NaN of both dtypes
@@ -59,6 +61,14 @@ class OnHopper {
       table.map.buckets.thresholds = reinterpret_cast<const std::int64_t*>(device_.memory[static_cast<std::size_t>(15 + 3 * side)]);
       if (of.wants) table.gradient = reinterpret_cast<float*>(device_.memory[static_cast<std::size_t>(16 + 3 * side)]);
     }
+    for (int n = 0; n < 2; ++n) {
+      const GradientShift& of = p.shifts[n];
+      if (of.vector.empty()) continue;
+      const Extents shape = {1, 1, static_cast<std::int64_t>(of.vector.size()) / f.q.shape[3], f.q.shape[3]};
+      const auto buffer = static_cast<std::size_t>(20 + 2 * n);
+      backward.shifts[n].vector = {device_.memory[buffer], DType::f32, shape, contiguous_strides(shape), kGpu};
+      if (of.wants) backward.shifts[n].gradient = reinterpret_cast<float*>(device_.memory[buffer + 1]);
+    }
     backward.deterministic = deterministic;
     expect(cuda::hopper::takes(backward, 9), p.text() + ": is not taken");
     // At an odd address, full of what somebody left there.
@@ -75,6 +85,7 @@ class OnHopper {
     Gradients to = {f.q.memory, f.k.memory, f.v.memory, std::vector<float>(distances(problem_)), std::vector<float>(lines(problem_))};
     copy(8, to.q), copy(9, to.k), copy(10, to.v), copy(11, to.distances), copy(13, to.table);
     for (std::size_t side = 0; side < 2; ++side) to.sides[side].resize(lines(problem_.sides[side])), copy(16 + 3 * side, to.sides[side]);
+    for (std::size_t n = 0; n < 2; ++n) to.shifts[n].resize(numbers(problem_.shifts[n])), copy(21 + 2 * n, to.shifts[n]);
     const auto workspace = workspace_->read(0, workspace_bytes_ + 1 + 64);
     expect(std::all_of(workspace.end() - 64, workspace.end(), [](std::byte x) { return x == std::byte{0xee}; }),
            problem_.text() + ": writes behind the workspace");
@@ -97,6 +108,7 @@ class OnHopper {
     const Extents& s = p.rows.shape;
     return p.wants ? static_cast<std::size_t>(s[1] * s[2] * s[3]) : 0;
   }
+  static std::size_t numbers(const GradientShift& p) { return p.wants ? p.vector.size() : 0; }
   static std::vector<std::byte> thresholds(const GradientSide& p) {
     const plan::RowRule& rule = p.map.buckets;
     return bytes_of_list(std::vector<std::int64_t>(rule.thresholds, rule.thresholds + rule.threshold_count));
@@ -123,7 +135,11 @@ class OnHopper {
             std::vector<std::byte>(lines(p.sides[0]) * sizeof(float), std::byte{0xff}),
             bytes_of_list(p.sides[1].rows.memory),
             thresholds(p.sides[1]),
-            std::vector<std::byte>(lines(p.sides[1]) * sizeof(float), std::byte{0xff})};
+            std::vector<std::byte>(lines(p.sides[1]) * sizeof(float), std::byte{0xff}),
+            bytes_of_list(p.shifts[0].vector),
+            std::vector<std::byte>(numbers(p.shifts[0]) * sizeof(float), std::byte{0xff}),
+            bytes_of_list(p.shifts[1].vector),
+            std::vector<std::byte>(numbers(p.shifts[1]) * sizeof(float), std::byte{0xff})};
   }
   template <class T>
   void copy(std::size_t buffer, std::vector<T>& to) const {
@@ -200,6 +216,8 @@ double compare(const BackwardProblem& p, const Gradients& is, const ReferenceGra
   worst = std::max(worst, compare_rows(p, "table", is.table, want.table));
   worst = std::max(worst, compare_rows(p, "table of queries", is.sides[0], want.sides[0]));
   worst = std::max(worst, compare_rows(p, "table of keys", is.sides[1], want.sides[1]));
+  worst = std::max(worst, compare_rows(p, "u", is.shifts[0], want.shifts[0]));
+  worst = std::max(worst, compare_rows(p, "v", is.shifts[1], want.shifts[1]));
   std::vector<double> distances(is.distances.size());
   for (std::size_t n = 0; n < distances.size(); ++n) {
     const auto distance = static_cast<std::int64_t>(n) % p.forward.distances;
@@ -242,6 +260,7 @@ void same_bits(const BackwardProblem& p, const Gradients& is, std::uint64_t seed
 void captured(Added added) {
   const auto wants = [&](const BackwardProblem& p) {
     if (added == Added::sides) return p.sides[0].wants && p.sides[1].wants;
+    if (added == Added::xl) return p.sides[0].wants && p.shifts[0].wants && p.shifts[1].wants;
     return added == Added::table ? p.wants_table : p.wants_distances;
   };
   BackwardProblem p = backward_problem(77, added);
@@ -257,6 +276,107 @@ void captured(Added added) {
   compare(p, on.read(), reference_gradients(p));
 }
 
+// ---- Parts ----
+
+/// A call that is too large for one part, of few different numbers, and for a reference: its outputs are made up. A table of queries with a
+/// row for each distance, u of each head, v of all.
+class LargeCall {
+ public:
+  explicit LargeCall(const Extents& q, std::int64_t key_heads) : of_q_(q), of_k_{q[0], q[1], key_heads, q[3]}, device_(buffers()) {
+    backward.forward.q = view(0, of_q_), backward.forward.k = view(1, of_k_), backward.forward.v = view(2, of_k_);
+    backward.out = view(3, of_q_), backward.out_gradient = view(4, of_q_);
+    backward.q = view(5, of_q_), backward.k = view(6, of_k_), backward.v = view(7, of_k_);
+    backward.lse = reinterpret_cast<const float*>(device_.memory[8]);
+    backward.lse_strides = {q[1] * q[2], 1, q[1]};
+    backward.forward.scale = 1 / std::sqrt(static_cast<double>(q[3]));
+    const std::int64_t end = q[1] - 1;
+    backward.tables[0] = {view(9, of_rows()), {.left = end, .right = end}, backward.forward.scale, end, end, floats(10)};
+    backward.shifts[0] = {numbers(11, {1, 1, q[2], q[3]}), floats(12)};
+    backward.shifts[1] = {numbers(13, {1, 1, 1, q[3]}), floats(14)};
+    expect(cuda::hopper::takes(backward, 9), "a call in parts: is not taken");
+    const auto bytes = static_cast<std::size_t>(cuda::hopper::workspace_bytes(backward));
+    must(cudaMalloc(&workspace_, bytes), "a workspace");
+  }
+  LargeCall(const LargeCall&) = delete;
+  LargeCall& operator=(const LargeCall&) = delete;
+  ~LargeCall() { cudaFree(workspace_); }
+  void run(const cuda::hopper::Backward& b) {
+    const Status s = cuda::hopper::run("gpu_hopper_backward", b, workspace_, nullptr);
+    expect(s.ok(), "a call in parts: " + s.message());
+  }
+  /// dq, dk, dv; then gradients of the table, of u and of v.
+  std::vector<std::vector<std::byte>> read() const {
+    std::vector<std::vector<std::byte>> list;
+    for (const std::size_t n : {5, 6, 7, 10, 12, 14}) list.push_back(device_.read(n, bytes_[n]));
+    return list;
+  }
+  cuda::hopper::Backward backward;
+
+ private:
+  static std::size_t count(const Extents& s) { return static_cast<std::size_t>(s[0] * s[1] * s[2] * s[3]); }
+  Extents of_rows() const { return {1, 2 * of_q_[1] - 1, of_q_[2], of_q_[3]}; }
+  std::vector<std::vector<std::byte>> buffers() {
+    RandomHopper random(3);
+    const auto base = random.numbers(DType::bf16, 99991);
+    std::vector<std::vector<std::byte>> list;
+    const auto add = [&](const Extents& shape) {
+      std::vector<std::uint16_t> numbers(count(shape));
+      for (std::size_t n = 0; n < numbers.size(); ++n) numbers[n] = base[(n * 31 + list.size() * 1009) % base.size()];
+      list.push_back(bytes_of_list(numbers));
+    };
+    const auto add_floats = [&](std::size_t numbers, float x) { list.push_back(bytes_of_list(std::vector<float>(numbers, x))); };
+    const std::size_t heads = static_cast<std::size_t>(of_q_[2] * of_q_[3]), width = static_cast<std::size_t>(of_q_[3]);
+    for (const Extents* const shape : {&of_q_, &of_k_, &of_k_, &of_q_, &of_q_, &of_q_, &of_k_, &of_k_}) add(*shape);
+    add_floats(count(of_q_) / width, 12);
+    add(of_rows()), add_floats(count(of_rows()), NAN);
+    add_floats(heads, 0.25f), add_floats(heads, NAN);
+    add_floats(width, -0.5f), add_floats(width, NAN);
+    for (const auto& x : list) bytes_.push_back(x.size());
+    return list;
+  }
+  TensorView view(std::size_t n, const Extents& shape) const {
+    return {device_.memory[n], DType::bf16, shape, contiguous_strides(shape), kGpu};
+  }
+  ConstTensorView numbers(std::size_t n, const Extents& shape) const {
+    return {device_.memory[n], DType::f32, shape, contiguous_strides(shape), kGpu};
+  }
+  float* floats(std::size_t n) const { return reinterpret_cast<float*>(device_.memory[n]); }
+  Extents of_q_, of_k_;
+  std::vector<std::size_t> bytes_;
+  OnDevice device_;
+  void* workspace_ = nullptr;
+};
+
+/// Other parts give the same bits to queries, keys and values; what is summed over batch rows is summed in another order.
+void same_in_parts(const Extents& q, std::int64_t key_heads) {
+  LargeCall call(q, key_heads);
+  expect(cuda::hopper::parts_for(call.backward).count(call.backward) > 1, "a call in parts: it is in one");
+  call.run(call.backward);
+  must(cudaDeviceSynchronize(), "a call in parts");
+  const auto is = call.read();
+  const cuda::hopper::Parts small = {1, 1};
+  for (std::int64_t n = 0; n < small.count(call.backward); ++n) call.run(part_of(call.backward, small, n));
+  must(cudaDeviceSynchronize(), "a call in small parts");
+  const auto want = call.read();
+  for (std::size_t x = 0; x < 3; ++x) expect(is[x] == want[x], "a call in parts: other bits of gradient " + std::to_string(x));
+  for (std::size_t x = 3; x < is.size(); ++x) {
+    std::vector<float> a(is[x].size() / 4), b(a.size());
+    std::memcpy(a.data(), is[x].data(), is[x].size()), std::memcpy(b.data(), want[x].data(), want[x].size());
+    double largest = 0, difference = 0;
+    for (std::size_t n = 0; n < a.size(); ++n) {
+      const double by = std::abs(static_cast<double>(a[n]) - static_cast<double>(b[n]));
+      largest = std::max(largest, static_cast<double>(std::abs(b[n]))), difference = std::max(difference, std::isnan(by) ? 1e300 : by);
+    }
+    expect(largest > 0 && difference <= 1e-5 * largest, "a call in parts: gradient " + std::to_string(x) + " differs by " +
+                                                            std::to_string(difference) + " of " + std::to_string(largest));
+  }
+}
+/// By batch rows, and by key heads.
+void same_in_parts() {
+  same_in_parts({5, 4096, 16, 64}, 8);
+  same_in_parts({2, 8192, 20, 128}, 5);
+}
+
 }  // namespace
 }  // namespace phasor::test
 
@@ -270,10 +390,12 @@ int main(int argc, char** argv) {
     std::printf("gpu_hopper_backward: NOT RUN: this device has compute capability %d, not 9\n", device.major);
     return 0;
   }
+  constexpr Added kAll[] = {Added::any, Added::table, Added::sides, Added::xl};
+  constexpr const char* kNames[] = {"any", "table", "sides", "xl"};
   double worst = 0;
   for (std::uint64_t seed = 1; seed <= problems && failures < 20; ++seed) {
-    for (const Added added : {Added::any, Added::table, Added::sides}) {
-      const char* const name = added == Added::any ? "any" : added == Added::table ? "table" : "sides";
+    for (const Added added : kAll) {
+      const char* const name = kNames[static_cast<int>(added)];
       if (*only != 0 ? std::strcmp(only, name) != 0 : added != Added::any && seed % 4 != 0) continue;
       const BackwardProblem problem = backward_problem(seed, added);
       const Gradients is = run_on_gpu(problem);
@@ -283,7 +405,8 @@ int main(int argc, char** argv) {
       same_bits(problem, is, seed);
     }
   }
-  for (const Added added : {Added::any, Added::table, Added::sides}) captured(added);
+  for (const Added added : kAll) captured(added);
+  if (*only == 0 || std::strcmp(only, "parts") == 0) same_in_parts();
   std::printf("%6llu problems, at most %.2f of a bound\n", static_cast<unsigned long long>(problems), worst);
   std::printf("gpu_hopper_backward: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;

@@ -12,6 +12,7 @@ namespace phasor::test {
 struct BackwardProblem {
   HopperProblem forward;
   GradientSide sides[2];            // on the side of queries, and of keys
+  GradientShift shifts[2];          // of queries where they meet keys, and where they meet rows
   Tensor16 gradient;                // of the outputs
   std::vector<float> lse;           // (B, H, Tq)
   std::vector<float> lse_gradient;  // the same; empty: none
@@ -19,6 +20,8 @@ struct BackwardProblem {
   bool wants_table = false;
 
   std::int64_t row(std::int64_t b, std::int64_t i, std::int64_t h) const { return (b * forward.q.shape[2] + h) * forward.q.shape[1] + i; }
+  /// As they meet keys, and rows of tables by distance.
+  const Tensor16& queries(int shift) const { return shifts[shift].vector.empty() ? forward.q : shifts[shift].queries; }
   std::string text() const {
     std::string of_sides;
     for (const GradientSide& s : sides) {
@@ -26,6 +29,9 @@ struct BackwardProblem {
       of_sides += std::string(&s == sides ? " queries" : " keys") + ": " + std::to_string(s.rows.shape[1]) + " rows" +
                   (s.rows.shape[2] > 1 ? " by head" : "") + " constant from " + std::to_string(s.left) + " " + std::to_string(s.right) +
                   (s.map.has_buckets ? " buckets" : "") + (s.wants ? " wanted" : "");
+    }
+    for (const GradientShift& s : shifts) {
+      if (!s.vector.empty()) of_sides += std::string(&s == shifts ? " u" : " v") + (s.wants ? " wanted" : "");
     }
     return forward.text() + of_sides + (lse_gradient.empty() ? "" : " dlse") + (wants_distances ? " distances" : "") +
            (wants_table ? " dtable" : "");
@@ -52,7 +58,8 @@ inline ReferenceScore score_of(const BackwardProblem& of, std::int64_t b, std::i
   if ((p.causal && r < 0) || r > p.left || -r > p.right) return {};
   ReferenceScore s = {0, 0, 0};
   for (std::int64_t c = 0; c < p.q.shape[3]; ++c) {
-    const double x = value_of(p.dtype, p.q.memory[p.q.at(b, i, h, c)]) * value_of(p.dtype, p.k.memory[p.k.at(b, j, key_head, c)]);
+    const Tensor16& q = of.queries(0);
+    const double x = value_of(p.dtype, q.memory[q.at(b, i, h, c)]) * value_of(p.dtype, p.k.memory[p.k.at(b, j, key_head, c)]);
     s.value += x * p.scale, s.size += std::abs(x) * p.scale;
   }
   if (!p.table.memory.empty()) {
@@ -64,7 +71,7 @@ inline ReferenceScore score_of(const BackwardProblem& of, std::int64_t b, std::i
     }
     s.kept = product * p.table_scale, s.value += s.kept;
   }
-  const SideProducts of_sides = side_products(p, of.sides, {b, i, h, j}, r);
+  const SideProducts of_sides = side_products(p, of.queries(1), of.sides, {b, i, h, j}, r);
   s.rows[0] = of_sides.rows[0], s.rows[1] = of_sides.rows[1];
   s.value += of_sides.sum(), s.size += of_sides.size, s.kept_by_sides = of_sides.kept;
   if (p.diagonal.empty()) return s;
@@ -83,6 +90,7 @@ struct ReferenceGradients {
   std::vector<Bounded> distances;  // (H, distances)
   std::vector<Bounded> table;      // (rows, H or 1, D)
   std::vector<Bounded> sides[2];   // the same
+  std::vector<Bounded> shifts[2];  // (H or 1, D)
 };
 
 inline double half_unit(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : 0x1p-11; }
@@ -150,6 +158,7 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
 struct BoundedSum {
   double value = 0, error = 0, size = 0;
 
+  void add(const BoundedSum& x) { value += x.value, error += x.error, size += x.size; }
   void add(const Bounded& x, double by) {
     value += x.value * by, error += x.bound * std::abs(by), size += (std::abs(x.value) + x.bound) * std::abs(by);
   }
@@ -210,7 +219,7 @@ inline void add_rows_of_side(const BackwardProblem& of, const std::vector<Refere
 inline std::vector<Bounded> reference_side(const BackwardProblem& of, const std::vector<ReferenceRow>& rows, int side) {
   const HopperProblem& p = of.forward;
   const GradientSide& table = of.sides[side];
-  const Tensor16& features = side == 0 ? p.q : p.k;
+  const Tensor16& features = side == 0 ? of.queries(1) : p.k;
   const std::int64_t d = p.q.shape[3], heads = table.rows.shape[2], lines = table.rows.shape[1], group = p.q.shape[2] / features.shape[2];
   std::vector<BoundedSum> sums(static_cast<std::size_t>(lines * heads * d));
   for (std::int64_t n = 0; n < p.q.shape[0] * p.q.shape[2] * features.shape[1]; ++n) {
@@ -277,11 +286,37 @@ inline std::vector<Bounded> reference_distances(const BackwardProblem& of, const
   return to;
 }
 
+/// What is added to queries gets the sum of what these get, in units of what q . k gives them.
+struct ShiftSums {
+  const BackwardProblem& of;
+  std::int64_t width;
+  std::vector<BoundedSum> sums;
+
+  ShiftSums(const BackwardProblem& p, int shift) : of(p), width(p.forward.q.shape[3]), sums(p.shifts[shift].vector.size()) {}
+  void add(std::int64_t h, const std::vector<BoundedSum>& of_query) {
+    if (sums.empty()) return;
+    const auto first = static_cast<std::size_t>(static_cast<std::int64_t>(sums.size()) == width ? 0 : h * width);
+    for (std::size_t c = 0; c < of_query.size(); ++c) sums[first + c].add(of_query[c]);
+  }
+  /// A query's sum has so many steps.
+  std::vector<Bounded> all(double steps_of_query) const {
+    const Extents& s = of.forward.q.shape;
+    const double steps = steps_of_query + static_cast<double>(s[0] * s[2] * (s[1] / 32 + 8));
+    std::vector<Bounded> list;
+    for (const BoundedSum& x : sums) {
+      list.push_back({x.value * of.forward.scale, (x.error + x.size * steps * 0x1p-23) * of.forward.scale + 0x1p-140});
+    }
+    return list;
+  }
+};
+
 inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
   const HopperProblem& p = of.forward;
   const std::int64_t queries = p.q.shape[1], keys = p.k.shape[1], heads = p.q.shape[2], key_heads = p.k.shape[2], d = p.q.shape[3],
                      dv = p.v.shape[3];
   std::vector<ReferenceRow> rows(of.lse.size());
+  const Tensor16& q = of.queries(0);
+  ShiftSums of_shifts[2] = {ShiftSums(of, 0), ShiftSums(of, 1)};
   ReferenceGradients to;
   to.q.resize(static_cast<std::size_t>(p.q.shape[0] * queries * heads * d));
   to.k.resize(static_cast<std::size_t>(p.q.shape[0] * keys * key_heads * d)),
@@ -298,6 +333,7 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
         sums[static_cast<std::size_t>(c)].add(ds, value_of(p.dtype, p.k.memory[p.k.at(b, j, h / (heads / key_heads), c)]));
       }
     }
+    of_shifts[0].add(h, sums);
     const std::vector<Bounded> rows_of_table = by_row(p, row);
     for (std::size_t x = 0; x < rows_of_table.size(); ++x) {
       for (std::int64_t c = 0; c < d; ++c) {
@@ -305,7 +341,10 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
         sums[static_cast<std::size_t>(c)].add(rows_of_table[x], of_row * p.table_scale / p.scale);
       }
     }
-    add_rows_of_side(of, rows, 0, {b, i, h}, sums);
+    std::vector<BoundedSum> of_rows(static_cast<std::size_t>(d));
+    add_rows_of_side(of, rows, 0, {b, i, h}, of_rows);
+    of_shifts[1].add(h, of_rows);
+    for (std::size_t c = 0; c < sums.size(); ++c) sums[c].add(of_rows[c]);
     const double table_steps = (rows_of_table.empty() ? 0 : 12) + (of.sides[0].rows.memory.empty() ? 0 : key_steps + 12);
     for (std::int64_t c = 0; c < d; ++c) {
       to.q[static_cast<std::size_t>(((b * queries + i) * heads + h) * d + c)] =
@@ -319,7 +358,7 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
         const ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))];
         const Bounded &ds = row.gradient[static_cast<std::size_t>(j)], &weight = row.weight[static_cast<std::size_t>(j)];
         if (weight.value == 0) continue;
-        for (std::int64_t c = 0; c < d; ++c) k[static_cast<std::size_t>(c)].add(ds, value_of(p.dtype, p.q.memory[p.q.at(b, i, h, c)]));
+        for (std::int64_t c = 0; c < d; ++c) k[static_cast<std::size_t>(c)].add(ds, value_of(p.dtype, q.memory[q.at(b, i, h, c)]));
         for (std::int64_t c = 0; c < dv; ++c) {
           v[static_cast<std::size_t>(c)].add(weight, value_of(p.dtype, of.gradient.memory[of.gradient.at(b, i, h, c)]));
         }
@@ -335,6 +374,9 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
   if (of.wants_table) to.table = reference_table(of, rows);
   for (int side = 0; side < 2; ++side) {
     if (of.sides[side].wants) to.sides[side] = reference_side(of, rows, side);
+  }
+  for (int shift = 0; shift < 2; ++shift) {
+    if (of.shifts[shift].wants) to.shifts[shift] = of_shifts[shift].all(2 * key_steps + 12);
   }
   if (of.wants_distances) to.distances = reference_distances(of, rows);
   return to;
@@ -360,8 +402,8 @@ inline ExpectedRow expected_by_scores(const BackwardProblem& of, std::int64_t b,
   return row;
 }
 
-/// What is added to scores: what a forward's problem has but tables, a table of clipped rows, tables by distance.
-enum class Added { any, table, sides };
+/// What is added to scores: what a forward's problem has but tables, a table of clipped rows, tables by distance, and shifts beside those.
+enum class Added { any, table, sides, xl };
 /// What the kernels of the backward take: two widths, no soft cap, of tables clipped ones.
 inline BackwardProblem backward_problem(std::uint64_t seed, Added added = Added::any) {
   RandomHopper random(seed);
@@ -374,7 +416,16 @@ inline BackwardProblem backward_problem(std::uint64_t seed, Added added = Added:
   do p.forward = added == Added::any ? random.make() : random.make_clipped();
   while (!is_taken(p.forward));
   HopperProblem& f = p.forward;
-  if (added == Added::sides) f.table = {}, add_sides(random, f, p.sides);
+  const bool by_distance = added == Added::sides || added == Added::xl;
+  if (by_distance) f.table = {};
+  if (added == Added::sides) add_sides(random, f, random.any({1, 2, 3, 3}), false, p.sides);
+  if (added == Added::xl) {
+    add_sides(random, f, random.chance(4) ? 3 : 1, !random.chance(3), p.sides);
+    const int which = random.any({1, 2, 3, 3, 3});
+    for (int shift = 0; shift < 2; ++shift) {
+      if ((which & 1 << shift) != 0) add_shift(random, f, p.shifts[shift]);
+    }
+  }
   f.skip = false;  // of the forward alone
   f.widen();
   p.gradient = f.out;
@@ -387,7 +438,7 @@ inline BackwardProblem backward_problem(std::uint64_t seed, Added added = Added:
     for (float& x : p.lse_gradient) x = random.normal();
   }
   each_row(f.q.shape, [&](std::int64_t b, std::int64_t i, std::int64_t h) {
-    const ExpectedRow row = added == Added::sides ? expected_by_scores(p, b, i, h) : expected_row(f, b, i, h);
+    const ExpectedRow row = by_distance ? expected_by_scores(p, b, i, h) : expected_row(f, b, i, h);
     p.lse[static_cast<std::size_t>(p.row(b, i, h))] = static_cast<float>(row.lse);
     for (std::int64_t c = 0; c < f.out.shape[3]; ++c)
       f.out.memory[static_cast<std::size_t>(f.out.at(b, i, h, c))] =

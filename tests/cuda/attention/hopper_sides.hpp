@@ -2,9 +2,12 @@
 // Tables by distance, on the side of queries and of keys, in problems for the backward of attention on Hopper.
 #pragma once
 
+#include <cuda_bf16.h>
+
 #include <optional>
 
 #include "cuda/attention/hopper_problem.hpp"
+#include "cuda/attention/hopper_reference.hpp"
 #include "cuda/attention/place.hpp"
 #include "phasor/bias.hpp"
 #include "plan/bias/bias.hpp"
@@ -36,7 +39,9 @@ struct SideProducts {
 
   double sum() const { return products[0] + products[1]; }
 };
-inline SideProducts side_products(const HopperProblem& p, const GradientSide (&sides)[2], const std::int64_t (&at)[4], std::int64_t r) {
+/// `queries`: as they meet rows.
+inline SideProducts side_products(const HopperProblem& p, const Tensor16& queries, const GradientSide (&sides)[2],
+                                  const std::int64_t (&at)[4], std::int64_t r) {
   const auto [b, i, h, j] = at;
   SideProducts to;
   for (std::size_t side = 0; side < 2; ++side) {
@@ -45,7 +50,8 @@ inline SideProducts side_products(const HopperProblem& p, const GradientSide (&s
     to.rows[side] = table.row(r);
     const std::int64_t key_head = h / (p.q.shape[2] / p.k.shape[2]);
     for (std::int64_t c = 0; c < p.q.shape[3]; ++c) {
-      const double of_feature = value_of(p.dtype, side == 0 ? p.q.memory[p.q.at(b, i, h, c)] : p.k.memory[p.k.at(b, j, key_head, c)]);
+      const double of_feature =
+          value_of(p.dtype, side == 0 ? queries.memory[queries.at(b, i, h, c)] : p.k.memory[p.k.at(b, j, key_head, c)]);
       const double x = of_feature * table.at(p.dtype, to.rows[side], h, c) * table.scale;
       to.products[side] += x, to.size += std::abs(x);
     }
@@ -77,13 +83,18 @@ inline void make_rule(RandomHopper& random, GradientSide& side) {
   }
   side.rows.shape[1] = rows;
 }
-/// Tables on the side of queries, of keys, or of both.
-inline void add_sides(RandomHopper& random, const HopperProblem& f, GradientSide (&sides)[2]) {
-  const int which = random.any({1, 2, 3, 3});
+/// A row for each distance of the call, or more.
+inline void make_all_rows(RandomHopper& random, const HopperProblem& f, GradientSide& side) {
+  side.map.left = side.left = f.k.shape[1] - 1 + random.any({0, 5});
+  side.map.right = side.right = f.causal ? random.any({0, 3}) : f.q.shape[1] - 1 + random.any({0, 9});
+  side.rows.shape[1] = side.left + side.right + 1;
+}
+/// Tables on the side of queries (bit 0 of `which`), of keys, or of both.
+inline void add_sides(RandomHopper& random, const HopperProblem& f, int which, bool all_rows, GradientSide (&sides)[2]) {
   for (int side = 0; side < 2; ++side) {
     if ((which & 1 << side) == 0) continue;
     GradientSide& of = sides[side];
-    make_rule(random, of);
+    all_rows ? make_all_rows(random, f, of) : make_rule(random, of);
     const std::int64_t heads = random.chance(2) ? 1 : f.q.shape[2], pitch = f.q.shape[3] + 8 * random.any({0, 1});
     of.rows.shape = {1, of.rows.shape[1], heads, f.q.shape[3]};
     of.rows.strides = {0, heads * pitch, pitch, 1};
@@ -91,6 +102,28 @@ inline void add_sides(RandomHopper& random, const HopperProblem& f, GradientSide
     of.scale = random.chance(3) ? 0.7 * f.scale : f.scale;
     of.wants = !random.chance(4);
   }
+}
+
+/// Added to queries; no vector: nothing.
+struct GradientShift {
+  std::vector<float> vector;  // (heads or 1, D)
+  Tensor16 queries;           // the sums, rounded as the kernels do it
+  bool wants = false;         // its gradient
+};
+inline void add_shift(RandomHopper& random, const HopperProblem& f, GradientShift& shift) {
+  const std::int64_t heads = random.chance(3) ? 1 : f.q.shape[2], d = f.q.shape[3];
+  shift.vector.resize(static_cast<std::size_t>(heads * d));
+  for (float& x : shift.vector) x = random.normal();
+  shift.wants = !random.chance(4);
+  shift.queries = f.q;
+  each_row(f.q.shape, [&](std::int64_t b, std::int64_t i, std::int64_t h) {
+    for (std::int64_t c = 0; c < d; ++c) {
+      std::uint16_t& to = shift.queries.memory[static_cast<std::size_t>(f.q.at(b, i, h, c))];
+      const float sum = static_cast<float>(value_of(f.dtype, to)) + shift.vector[static_cast<std::size_t>((heads == 1 ? 0 : h) * d + c)];
+      to = f.dtype == DType::bf16 ? std::bit_cast<std::uint16_t>(__float2bfloat16_rn(sum))
+                                  : std::bit_cast<std::uint16_t>(__float2half_rn(sum));
+    }
+  });
 }
 
 }  // namespace phasor::test

@@ -145,6 +145,11 @@ TEST(MmaCall, is_what_is_said_of_tables_of_values) {
   says("gradients by kernels for Hopper", 9);
   spec.terms = {TableTerm{.table = on_gpu({1, 131, 8, 128}), .rows = ClipRows{65, 65, OutsideRows::zero}}};
   says("gradients by mma.sync", 9);  // theirs are the last rows for all beyond
+  spec.terms = {TableTerm{.table = on_gpu({1, 732, 8, 128}), .rows = ClipRows{699, 32}, .shift = on_gpu({1, 1, 8, 128})}};
+  spec.content_shift = on_gpu({1, 1, 8, 128});
+  says("gradients by kernels for Hopper", 9);
+  says("gradients by mma.sync", 8);
+  spec.content_shift = {};
   spec.terms = {TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
   spec.key_positions = positions_from(5);
   EXPECT_NE(words(spec).find("tensor cores do not take a value-side table at given positions"), std::string::npos) << words(spec);

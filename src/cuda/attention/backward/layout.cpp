@@ -201,15 +201,26 @@ Status lay_out_sums(const job::AttentionBackwardJob& job, BackwardLayout& out, i
   return {};
 }
 
-/// What follows Hopper's kernels: parameters of a bias from the gradient by distance, or a table's gradient added to the caller's; those
-/// write both.
-Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count, float* (&tables)[kMostTerms]) {
+/// Gradients that Hopper's kernels write whole, and that are added to the caller's.
+struct WholeGradients {
+  float* tables[kMostTerms] = {};
+  float* shifts[kMostTerms] = {};
+  float* content_shift = nullptr;
+};
+/// What follows Hopper's kernels: parameters of a bias from the gradient by distance, or gradients of tables and of what is added to
+/// queries.
+Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count, WholeGradients& whole) {
   SumPlaces sums;
   if (Status status = lay_out_term_ends(job, sums, out); !status) return status;
   out.finish.clear();  // slots of the general kernels
+  const auto end = [&](const TensorView& gradient) { return static_cast<float*>(lay_out_whole_end(gradient, sums, out).data); };
   for (int t = 0; t < out.work.term_count; ++t) {
-    tables[t] = static_cast<float*>(lay_out_table_end(out.work.terms[t], sums, out).data);
+    const TermWork& term = out.work.terms[t];
+    if (term.use != TermUse::table) continue;
+    whole.tables[t] = end(term.table.gradient);
+    whole.shifts[t] = end(term.table.shift_gradient);
   }
+  whole.content_shift = end(job.content_shift);
   count = sums.used();
   out.before = {item_of(ItemKind::clear, count, {})};
   return {};
@@ -217,17 +228,21 @@ Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout
 Status lay_out_hopper(const job::AttentionBackwardJob& job, const hopper::Backward& fast, attend::Arena& arena, BackwardLayout& out) {
   BackwardLayout measured = out;
   int64_t count = 0;
-  float* tables[kMostTerms] = {};
-  if (Status s = lay_out_after_hopper(job, measured, count, tables); !s) return s;
+  WholeGradients whole;
+  if (Status s = lay_out_after_hopper(job, measured, count, whole); !s) return s;
   out.work.backward.sums = arena.take_bytes(count * bytes_of(out.arithmetic));
-  if (Status s = lay_out_after_hopper(job, out, count, tables); !s) return s;
+  if (Status s = lay_out_after_hopper(job, out, count, whole); !s) return s;
   out.hopper_backward = fast;
-  if (!out.parameters.empty()) out.hopper_backward->diagonal = static_cast<float*>(const_cast<void*>(out.parameters[0].job.diagonal.data));
-  if (fast.table != nullptr) out.hopper_backward->table = tables[0];
+  hopper::Backward& b = *out.hopper_backward;
+  if (!out.parameters.empty()) b.diagonal = static_cast<float*>(const_cast<void*>(out.parameters[0].job.diagonal.data));
+  if (fast.table != nullptr) b.table = whole.tables[0];
   for (int t = 0; t < out.work.term_count; ++t) {
-    hopper::DistanceTable& table = out.hopper_backward->tables[out.work.terms[t].table.use == RowUse::key ? 1 : 0];
-    if (table.gradient != nullptr) table.gradient = tables[t];
+    const bool of_keys = out.work.terms[t].table.use == RowUse::key;
+    float*& table = b.tables[of_keys ? 1 : 0].gradient;
+    if (table != nullptr) table = whole.tables[t];
+    if (!of_keys && b.shifts[hopper::kOfRows].gradient != nullptr) b.shifts[hopper::kOfRows].gradient = whole.shifts[t];
   }
+  if (b.shifts[hopper::kOfContent].gradient != nullptr) b.shifts[hopper::kOfContent].gradient = whole.content_shift;
   out.hopper_workspace = arena.take_bytes(hopper::workspace_bytes(fast));
   for (const RotatedCopy& copy : out.copies) {
     const TensorView& to = copy.side == MapSide::queries ? job.q : job.k;

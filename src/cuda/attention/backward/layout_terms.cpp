@@ -230,9 +230,8 @@ void end_dense(const TermWork& term, BackwardLayout& out) {
 
 }  // namespace
 
-TensorView lay_out_table_end(const TermWork& term, SumPlaces& sums, BackwardLayout& out) {
-  const TensorView& to = term.table.gradient;
-  if (term.use != TermUse::table || !is_asked(to)) return {};
+TensorView lay_out_whole_end(const TensorView& to, SumPlaces& sums, BackwardLayout& out) {
+  if (!is_asked(to)) return {};
   const int64_t at = sums.take(element_count(to.shape));
   add_sums_to(to, at, 1, to.shape, out.after);
   return sums_view(out, at, to.shape);

@@ -42,8 +42,8 @@ void lay_out_term_sums(AttentionWork& work, SumPlaces& sums);
 /// What is done with those, and the sums that this takes besides.
 Status lay_out_term_ends(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out);
 
-/// The same of a table's gradient that kernels write whole, as float32: where; data null while measuring, or where none is wanted.
-TensorView lay_out_table_end(const TermWork& term, SumPlaces& sums, BackwardLayout& out);
+/// The same of a gradient that kernels write whole, as float32: where; data null while measuring, or where none is wanted.
+TensorView lay_out_whole_end(const TensorView& gradient, SumPlaces& sums, BackwardLayout& out);
 
 ItemWork item_of(ItemKind kind, int64_t count, const SumWork& sum);
 

@@ -10,6 +10,7 @@
 #include "cuda/attention/hopper/backward/band/before.cuh"
 #include "cuda/attention/hopper/backward/band/features.cuh"
 #include "cuda/attention/hopper/backward/band/lines.cuh"
+#include "cuda/attention/hopper/backward/band/shifts.cuh"
 #include "cuda/attention/hopper/backward/work.hpp"
 
 namespace phasor::test {
@@ -30,6 +31,7 @@ struct Case {
   std::int64_t window;                     // to the left
   int parts = 0;                           // of a head; 0: as many as there are in a call
   bool features = true, gradients = true;  // whether what queries and keys get is wanted, and what tables do
+  bool shifts = false;                     // and what is added to queries
 };
 
 /// Packed tensors of two batch rows, two heads that share a key head, and all that the kernels of both sides write, as much as the
@@ -82,6 +84,7 @@ class Sides {
     key_sums.assign(room(layout.key_sums, layout.dk), NAN);
     sums[0].assign(room(layout.dq, layout.strips), NAN);
     sums[1].assign(room(layout.dk, layout.band[has(0) ? 0 : 1].left), NAN);
+    for (std::vector<float>& x : shift_sums) x.assign(static_cast<std::size_t>(kBatch * kHeads * shift_parts(tiles) * kWidth), NAN);
     for (int side = 0; side < 2; ++side) {
       to[side].assign(features[side].size(), kUntouched);
       work[side] = make_work(side, view(to[side], side == 0 ? of_q : of_k));
@@ -138,7 +141,7 @@ class Sides {
       for (int x = 0; x < w.span.lines() * is.width; ++x) add_parts(w, x, head);
     }
     for (int head = 0; head < table_heads; ++head) {
-      for (int x = 0; x < rows[kSide] * is.width; ++x) add_lines(w, x, head, table_heads);
+      for (int x = 0; x < rows[kSide] * is.width; ++x) add_lines(w, x, head);
     }
   }
   double value(std::uint16_t bits) const { return static_cast<double>(cuda::attention::mma::widened<Element>(bits)); }
@@ -188,7 +191,7 @@ class Sides {
   std::vector<std::int64_t> thresholds[2];
   std::vector<uint4> strips, left[2], right[2];
   std::vector<int> line_rows[2];
-  std::vector<float> lse, key_ends, key_sums, beyond[2], sums[2], parts[2], gradient[2];
+  std::vector<float> lse, key_ends, key_sums, beyond[2], sums[2], parts[2], gradient[2], shift_sums[2];
   BandWork work[2];
 
  private:
@@ -201,6 +204,7 @@ class Sides {
     w.ends_of_side = std::int64_t{kBatch} * kHeads * tiles.rows();
     w.sums = sums[side].data(), w.far = key_sums.data();
     if (is.features) w.to = output_rows(of_features);
+    for (int n = 0; n < 2 && is.shifts && side == 0; ++n) w.shift_sums[n] = shift_sums[n].data();
     if (!has(side)) return w;
     w.adds = side == kOfKeys && has(kOfQueries);
     w.clips = clips_of(b, tiles, side), w.span = line_span(tiles, w.clips, side);
@@ -214,6 +218,7 @@ class Sides {
     w.factor = w.clips.factor, w.table_scale = 0.3F;
     w.parts = is.parts == 0 ? band_parts_of(tiles, w.span, side) : is.parts;
     w.parts_at = parts[side].data(), w.gradient = b.tables[side].gradient;
+    w.gradient_pitch = table_heads * is.width;
     return w;
   }
   Bits numbers(const Extents& shape) {

@@ -113,7 +113,7 @@ TEST(HopperCall, has_the_gradient_of_a_table) {
     return !laid_out_with(term).hopper_backward.has_value();
   };
   EXPECT_TRUE(refused([](TableTerm& t) { t.rows = ClipRows{.left = 16, .right = 8, .outside = OutsideRows::zero}; }));
-  EXPECT_TRUE(refused([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}, DType::f32); }));
+  EXPECT_FALSE(refused([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}, DType::f32); }));
   EXPECT_FALSE(refused([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
   EXPECT_FALSE(refused([](TableTerm& t) { t.table = on_gpu({1, 129, 1, 128}), t.rows = ClipRows{.left = 64, .right = 64}; }));
   EXPECT_FALSE(refused([](TableTerm& t) { t.side = TableSide::key; }));
@@ -166,6 +166,59 @@ TEST(HopperCall, has_the_gradients_of_tables_by_distance) {
   EXPECT_FALSE(laid_out_with({keys}).hopper_backward.has_value());  // that rise and fall
   keys.rows = *Bias::make(T5Buckets{.heads = 1, .buckets = 16, .sides = BucketSides::behind});
   EXPECT_TRUE(laid_out_with({keys}).hopper_backward.has_value());
+}
+
+/// Transformer-XL: a table of queries with a row for each distance, and what is added to queries; each gradient is added to the caller's.
+TEST(HopperCall, has_the_gradients_of_shifts) {
+  AttentionGradients gradients = all_gradients();
+  AttentionSpec spec;
+  spec.content_shift = on_gpu({1, 1, 8, 128}, DType::f32);
+  const TableTerm xl = {
+      .table = on_gpu({1, 102, 8, 128}), .rows = ClipRows{.left = 69, .right = 32}, .shift = on_gpu({1, 1, 1, 128}, DType::f32)};
+  spec.terms = {xl};
+  auto layout = laid_out_backward(spec, gradients);
+  ASSERT_TRUE(layout.hopper_backward.has_value());
+  const cuda::hopper::Backward& b = *layout.hopper_backward;
+  EXPECT_EQ(b.forward.table.data, nullptr);
+  EXPECT_EQ(b.forward.content_shift.data, nullptr);
+  EXPECT_NE(b.tables[0].rows.data, nullptr);
+  EXPECT_EQ(b.tables[1].rows.data, nullptr);
+  EXPECT_EQ(b.tables[0].left, 69);
+  EXPECT_EQ(b.tables[0].right, 32);
+  for (const int shift : {cuda::hopper::kOfContent, cuda::hopper::kOfRows}) {
+    EXPECT_EQ(b.shifts[shift].vector.data, some_memory);
+    EXPECT_EQ(b.shifts[shift].vector.shape[2], shift == cuda::hopper::kOfContent ? 8 : 1);
+    EXPECT_EQ(b.shifts[shift].gradient, nullptr);
+  }
+  gradients.content_shift = on_gpu({1, 1, 8, 128}, DType::f32);
+  gradients.terms = {TermGradient{.table = on_gpu({1, 102, 8, 128}, DType::f32), .shift = on_gpu({1, 1, 1, 128}, DType::f32)}};
+  layout = laid_out_backward(spec, gradients);
+  ASSERT_TRUE(layout.hopper_backward.has_value());
+  ASSERT_EQ(layout.after.size(), 3u);
+  EXPECT_TRUE(layout.finish.empty());
+  float* const sums = static_cast<float*>(layout.work.backward.sums);
+  EXPECT_EQ(layout.hopper_backward->tables[0].gradient, sums);
+  EXPECT_EQ(layout.hopper_backward->shifts[cuda::hopper::kOfRows].gradient, sums + 102 * 8 * 128);
+  EXPECT_EQ(layout.hopper_backward->shifts[cuda::hopper::kOfContent].gradient, sums + 102 * 8 * 128 + 128);
+  for (const auto& item : layout.after) EXPECT_EQ(item.sum.to.data, some_memory);
+  gradients = all_gradients();
+  const auto is_taken = [&](const auto& change) {
+    TableTerm term = xl;
+    change(term);
+    spec.terms = {term};
+    return laid_out_backward(spec, gradients).hopper_backward.has_value();
+  };
+  // Rows beyond which nothing is added, where nothing beyond is seen; without shifts, too.
+  EXPECT_TRUE(is_taken([](TableTerm& t) { t.rows = ClipRows{.left = 69, .right = 32, .outside = OutsideRows::zero}; }));
+  EXPECT_FALSE(is_taken([](TableTerm& t) { t.rows = ClipRows{.left = 70, .right = 31, .outside = OutsideRows::zero}; }));
+  spec.visibility.left = 20;
+  EXPECT_TRUE(is_taken([](TableTerm& t) { t.rows = ClipRows{.left = 20, .right = 81, .outside = OutsideRows::zero}; }));
+  spec.content_shift = {};
+  const auto alone = [](TableTerm& t) { t.rows = ClipRows{.left = 20, .right = 81, .outside = OutsideRows::zero}, t.shift = {}; };
+  EXPECT_TRUE(is_taken(alone));
+  spec.terms.clear();
+  spec.content_shift = on_gpu({1, 1, 8, 128}, DType::f32);
+  EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward.has_value());  // what the forward leaves, too
 }
 
 /// The forward finds where a rule of rows ends by its kind, the backward by looking: it never ends further away, and rows are all alike

@@ -183,6 +183,38 @@ void check_side(S& s, Given<S>& given, int side) {
     ASSERT_NEAR(static_cast<double>(s.gradient[side][n]), 0.3 * of_table[n], 4e-3) << side << ' ' << n;
   }
 }
+/// What is added to queries where they meet keys, and where they meet rows: of heads by themselves, or of all.
+template <class S>
+void check_shifts(S& s, Given<S>& given) {
+  for (int n = 0; n < 2 && s.is.shifts; ++n) {
+    std::vector<double> want(static_cast<std::size_t>(S::kHeads * s.is.width), 0.0);
+    for (int x = 0; x < S::kBatch * S::kHeads * s.is.queries; ++x) {
+      const int head = x / s.is.queries, i = x % s.is.queries;  // of all batch rows
+      for (int c = 0; c < s.is.width; ++c) {
+        double sum = n == 0 ? given.own[0][static_cast<std::size_t>((head * given.count[0] + i) * S::kWidth + c)] : 0;
+        for (int row = 0; row < (n == 1 ? s.rows[0] : 0); ++row) {
+          sum += given.at(s, 0, head, i, row) * s.table_at(0, row, head % S::kHeads, c);
+        }
+        want[static_cast<std::size_t>(head % S::kHeads * s.is.width + c)] += n == 0 ? 0.25 * sum : 0.3 * sum;
+      }
+    }
+    for (const int heads : {1, S::kHeads}) {
+      std::vector<float> is(static_cast<std::size_t>(heads * s.is.width), NAN), sums = s.shift_sums[n];
+      ShiftEnds w = {s.tiles, sums.data(), S::kWidth, s.is.width, heads, n == 0 ? 0.25F : 0.3F, is.data(), false};
+      for (int x = 0; x < S::kHeads * 128; ++x) add_queries(w, x % 128, x / 128);
+      for (int x = 0; x < heads * 128; ++x) store_shift(w, x % 128, x / 128);
+      for (int x = 0; x < heads * s.is.width; ++x) {
+        const double sum = want[static_cast<std::size_t>(x)] + (heads == 1 ? want[static_cast<std::size_t>(x + s.is.width)] : 0);
+        ASSERT_NEAR(static_cast<double>(is[static_cast<std::size_t>(x)]), sum, 4e-3) << n << ' ' << x;
+      }
+      std::vector<float> twice = is;
+      for (float& x : twice) x += x;
+      w.adds = true;
+      for (int x = 0; x < heads * 128; ++x) store_shift(w, x % 128, x / 128);
+      EXPECT_EQ(is, twice);
+    }
+  }
+}
 template <class S>
 void gradients_are_what_threads_left(const Case& c) {
   S s(c);
@@ -200,6 +232,17 @@ void gradients_are_what_threads_left(const Case& c) {
   s.template finish<kOfKeys>();
   check_side(s, given, 0);
   check_side(s, given, 1);
+  check_shifts(s, given);
+  // A later part of a call that has the same gradients adds them.
+  for (int side = 0; side < 2 && c.gradients; ++side) {
+    std::vector<float> twice = s.gradient[side];
+    for (float& x : twice) x += x;
+    s.work[side].adds_to_gradient = true;
+    for (int head = 0; head < s.table_heads; ++head) {
+      for (int x = 0; x < s.rows[side] * c.width; ++x) add_lines(s.work[side], x, head);
+    }
+    EXPECT_EQ(s.gradient[side], twice);
+  }
 }
 
 constexpr Case kCases[] = {
@@ -219,6 +262,10 @@ constexpr Case kCases[] = {
     {200, 140, 96, {{60, 3, 5}, kNoTable}, true, false, false, 90},
     {130, 190, 64, {{20, 30}, {9, 40}}, false, true, false, INT64_MAX, 0, false, true},
     {150, 130, 128, {{20, 30}, {9, 40}}, true, false, true, INT64_MAX, 0, true, false},
+    // Something is added to queries; a row for each distance.
+    {150, 170, 72, {{169, 149}, kNoTable}, false, true, true, INT64_MAX, 0, true, true, true},
+    {170, 150, 64, {{149, 0}, {30, 40}}, true, true, false, INT64_MAX, 0, false, false, true},
+    {300, 150, 128, {{40, 9}, kNoTable}, true, false, false, 50, 0, true, false, true},
 };
 
 template <class Body>
@@ -239,6 +286,33 @@ TEST(HopperBand, products_are_where_threads_read_them) {
 
 TEST(HopperBand, gradients_are_what_threads_left) {
   each_case([]<class S>(const Case& c) { gradients_are_what_threads_left<S>(c); });
+}
+
+/// Queries with what is added to them, rounded once, packed by head.
+TEST(HopperBand, adds_shifts_to_queries) {
+  each_case([]<class S>(const Case& c) {
+    S s(c);
+    for (const int heads : {1, S::kHeads}) {
+      std::vector<double> vector(static_cast<std::size_t>(heads * c.width));
+      for (double& x : vector) x = static_cast<double>(s.normal());
+      const Extents shape = {1, 1, heads, c.width};
+      const ConstTensorView of = {vector.data(), DType::f64, shape, contiguous_strides(shape), {}};
+      std::vector<uint4> to(static_cast<std::size_t>(S::kBatch * S::kHeads * c.queries * c.width / 8));
+      const ShiftedWork w = {s.tiles, input_rows(s.b.forward.q), of, to.data()};
+      for (int x = 0; x < 128 * ((c.queries * c.width / 8 + 127) / 128) * S::kBatch * S::kHeads; ++x) {
+        const int number = x % (S::kBatch * S::kHeads);
+        shift_query<typename S::template Body<0>::Element>(w, x / (S::kBatch * S::kHeads), number % S::kHeads, number / S::kHeads);
+      }
+      Bits is(to.size() * 8);
+      std::memcpy(is.data(), to.data(), is.size() * 2);
+      for (std::size_t n = 0; n < is.size(); ++n) {
+        const int at = static_cast<int>(n) / c.width, channel = static_cast<int>(n) % c.width, head = at / c.queries;
+        const auto shift = static_cast<float>(vector[static_cast<std::size_t>((heads == 1 ? 0 : head % S::kHeads) * c.width + channel)]);
+        const auto query = static_cast<float>(s.feature_at(0, head / S::kHeads, at % c.queries, head % S::kHeads, channel));
+        ASSERT_EQ(is[n], static_cast<std::uint16_t>(cuda::attention::mma::pack<typename S::template Body<0>::Element>(query + shift, 0)));
+      }
+    }
+  });
 }
 
 /// Tiles that a block of keys is near are those that are near the block.

@@ -6,6 +6,7 @@
 #include "cuda/attention/base2.hpp"
 #include "cuda/attention/hopper/backward/band/run.hpp"
 #include "cuda/attention/hopper/backward/parameter.cuh"
+#include "cuda/attention/hopper/backward/parts.hpp"
 #include "cuda/attention/hopper/backward/rows.hpp"
 #include "cuda/attention/hopper/backward/table/run.hpp"
 #include "cuda/attention/hopper/backward/work.hpp"
@@ -15,12 +16,12 @@
 namespace phasor::cuda::hopper {
 namespace {
 
-Status make_maps(const char* where, const Backward& b, BackwardParameter& p) {
+Status make_maps(const char* where, const Backward& b, const ConstTensorView& q, BackwardParameter& p) {
   const Forward& f = b.forward;
   const BackwardWidths& widths = kBackwardWidths[backward_widths_for(f.q.shape[3], f.v.shape[3])];
   const int panels = p.whole ? static_cast<int>(f.q.shape[3]) / 64 : 1,
             value_panels = p.whole_values ? static_cast<int>(f.v.shape[3]) / 64 : 1;
-  if (Status s = make_map(where, f.q, widths.queries, panels, p.q); !s) return s;
+  if (Status s = make_map(where, q, widths.queries, panels, p.q); !s) return s;
   if (Status s = make_map(where, f.k, kBlockKeys, panels, p.k); !s) return s;
   if (Status s = make_map(where, f.v, kBlockKeys, value_panels, p.v); !s) return s;
   return make_map(where, b.out_gradient, widths.queries, value_panels, p.g);
@@ -86,22 +87,17 @@ Status run_kernel(const char* where, const Backward& b, BackwardParameter& p, vo
                                            static_cast<std::size_t>(kernel.shared_bytes), static_cast<cudaStream_t>(stream)));
 }
 
-}  // namespace
-
-Status run(const char* where, const Backward& b, void* workspace, void* stream) {
-  const CurrentDevice current(where, b.forward.q.device);
-  if (!current.status().ok()) return current.status();
-  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(workspace) + kAlignment - 1) / kAlignment * kAlignment;
+Status run_part(const char* where, const Backward& b, std::byte* begin, void* stream) {
   BackwardParameter parameter;
-  const std::int64_t zeros = fill_parameter(b, reinterpret_cast<std::byte*>(begin), parameter);
-  if (Status s = make_maps(where, b, parameter); !s) return s;
+  const std::int64_t zeros = fill_parameter(b, begin, parameter);
+  const BackwardLayout layout = layout_of(b, parameter.tiles, parameter.windows);
+  if (Status s = make_maps(where, b, queries_of(b, layout, begin, kOfContent), parameter); !s) return s;
   const auto on = static_cast<cudaStream_t>(stream);
-  if (Status s = status_of(where, cudaMemsetAsync(reinterpret_cast<void*>(begin), 0, static_cast<std::size_t>(zeros), on)); !s) return s;
+  if (Status s = status_of(where, cudaMemsetAsync(begin, 0, static_cast<std::size_t>(zeros), on)); !s) return s;
   if (Status s = make_rows(where, b, parameter, stream); !s) return s;
   if (Status s = make_windows(where, b, parameter, stream); !s) return s;
   const bool table = b.forward.table.data != nullptr, tables = has_tables(b);
-  const BackwardLayout layout = layout_of(b, parameter.tiles, parameter.windows);
-  const BandMemory memory = {reinterpret_cast<std::byte*>(begin), layout};
+  const BandMemory memory = {begin, layout};
   if (table) {
     if (Status s = make_strips(where, b, parameter, stream); !s) return s;
   } else if (tables) {
@@ -112,6 +108,19 @@ Status run(const char* where, const Backward& b, void* workspace, void* stream) 
   if (table) return finish_table(where, b, parameter, stream);
   if (Status s = finish_queries(where, b, parameter, stream); !s) return s;
   return finish_distances(where, b, parameter, stream);
+}
+
+}  // namespace
+
+Status run(const char* where, const Backward& b, void* workspace, void* stream) {
+  const CurrentDevice current(where, b.forward.q.device);
+  if (!current.status().ok()) return current.status();
+  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(workspace) + kAlignment - 1) / kAlignment * kAlignment;
+  const Parts parts = parts_for(b);
+  for (std::int64_t n = 0; n < parts.count(b); ++n) {
+    if (Status s = run_part(where, part_of(b, parts, n), reinterpret_cast<std::byte*>(begin), stream); !s) return s;
+  }
+  return {};
 }
 
 }  // namespace phasor::cuda::hopper

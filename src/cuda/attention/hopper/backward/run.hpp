@@ -13,10 +13,21 @@ struct DistanceTable {
   ConstTensorView rows = {};  // (1, rows, H or 1, D), of the inputs' dtype
   job::RowMap map = {};       // which one a distance reads; its lists are the device's
   double scale = 1;
-  std::int64_t left = kNoLimit;   // one row for all r >= left
-  std::int64_t right = kNoLimit;  // one row for all -r >= right
-  float* gradient = nullptr;      // (rows, H or 1, D), written
+  std::int64_t left = kNoLimit;     // one row for all r >= left
+  std::int64_t right = kNoLimit;    // one row for all -r >= right
+  float* gradient = nullptr;        // (rows, H or 1, D), written
+  std::int64_t gradient_pitch = 0;  // between its rows, in numbers; 0: they follow each other
+  bool adds = false;                // to what the gradient is: a later part of a call
 };
+
+/// Added to queries, (1, 1, H or 1, D), of any dtype; no data: nothing. The sum is rounded to the inputs' dtype, as that of a model that
+/// adds it itself is: 2^-9 of a channel, by random, where a score's products with rows are rounded by 2^-12 of their sum.
+struct QueryShift {
+  ConstTensorView vector = {};
+  float* gradient = nullptr;  // (H or 1, D), written
+  bool adds = false;          // to what the gradient is: a later part of a call
+};
+constexpr int kOfContent = 0, kOfRows = 1;
 
 /// Gradients of what `forward` computes, whose own out and lse are not looked at. A gradient without data is not wanted. All memory is of
 /// the device, but for this struct.
@@ -38,6 +49,8 @@ struct Backward {
   float* table = nullptr;
   /// On the side of queries, and of keys.
   DistanceTable tables[2] = {};
+  /// Beside those: what queries have more where they meet keys, and where they meet rows.
+  QueryShift shifts[2] = {};
   /// The same bits in every run, whatever else is in the batch; else blocks add to dq in any order.
   bool deterministic = true;
 };

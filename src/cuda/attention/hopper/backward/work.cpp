@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/attention/hopper/backward/band/lines.hpp"
+#include "cuda/attention/hopper/backward/parts.hpp"
 #include "cuda/attention/hopper/strip/work.hpp"
 
 namespace phasor::cuda::hopper {
@@ -29,7 +30,7 @@ int slots_for(const KeyTiles& t, int length) {
 
 /// Batch rows and heads are axes of a grid in the kernels before and after.
 constexpr std::int64_t kMostOfGrid = 65535;
-/// What parts of a table's gradient may take: there are as many as batch rows and heads at least.
+/// What parts of the gradient of clipped rows may take: there are as many as batch rows and heads at least.
 constexpr std::int64_t kMostPartBytes = std::int64_t{512} << 20;
 std::int64_t part_numbers(const Backward& b, const KeyTiles& t, const Clips& clips) {
   return std::int64_t{t.batch} * t.heads * parts_of(t) * table_lines(clips) * b.forward.q.shape[3];
@@ -41,33 +42,29 @@ bool has_room_for_table(const Backward& b) {
   return 4 * part_numbers(b, t, clips_of(b, t)) <= kMostPartBytes;
 }
 
-/// What strips may take, and what features of all heads leave of a table's gradient: beyond it calls are not taken.
-constexpr std::int64_t kMostStripBytes = std::int64_t{2} << 30;
-std::int64_t strip_numbers(const KeyTiles& t, const Clips& clips) {
-  return std::int64_t{t.batch} * t.heads * t.tiles() * most_near_blocks(t, clips) * kBlockKeys * t.tile_queries / 2;
-}
-std::int64_t band_part_numbers(const Backward& b, const KeyTiles& t, int side) {
-  const LineSpan span = line_span(t, clips_of(b, t, side), side);
-  return std::int64_t{t.batch} * t.heads * band_parts_of(t, span, side) * span.lines() * b.forward.q.shape[3];
-}
 bool is_table(const Backward& b, const DistanceTable& table) {
   const ConstTensorView &v = table.rows, &q = b.forward.q;
   return v.dtype == q.dtype && v.device == q.device && v.shape[0] == 1 && v.shape[1] >= 1 && v.shape[1] < kMostOfGrid &&
          (v.shape[2] == 1 || v.shape[2] == q.shape[2]) && v.shape[3] == q.shape[3] && v.strides[3] == 1 && table.left >= 0 &&
          table.right >= 0 && !table.map.zero_outside;
 }
-/// Tables by distance: nothing else is added to scores then.
+bool is_shift(const Backward& b, const QueryShift& shift) {
+  const ConstTensorView &v = shift.vector, &q = b.forward.q;
+  return v.device == q.device && (v.shape[2] == 1 || v.shape[2] == q.shape[2]) && v.shape[3] == q.shape[3];
+}
+/// Tables by distance: but for shifts of queries nothing else is added to scores then.
 bool takes_tables(const Backward& b) {
   const Forward& f = b.forward;
+  for (const QueryShift& shift : b.shifts) {
+    if (shift.vector.data != nullptr && (!has_tables(b) || !is_shift(b, shift))) return false;
+  }
+  if (b.shifts[kOfRows].vector.data != nullptr && b.tables[0].rows.data == nullptr) return false;
   if (!has_tables(b)) return true;
   if (f.table.data != nullptr || f.diagonal != nullptr || b.table != nullptr) return false;
-  const KeyTiles t = key_tiles_of(b);
-  for (int side = 0; side < 2; ++side) {
-    if (b.tables[side].rows.data == nullptr) continue;
-    if (!is_table(b, b.tables[side])) return false;
-    if (b.tables[side].gradient != nullptr && 4 * band_part_numbers(b, t, side) > kMostPartBytes) return false;
+  for (const DistanceTable& table : b.tables) {
+    if (table.rows.data != nullptr && !is_table(b, table)) return false;
   }
-  return 4 * strip_numbers(t, clips_of(b, t)) <= kMostStripBytes;
+  return parts_for(b).batch > 0;
 }
 
 int clamped(std::int64_t limit) { return static_cast<int>(std::clamp<std::int64_t>(limit, -kFar, kFar)); }
@@ -135,6 +132,15 @@ Clips clips_of(const Backward& b, const KeyTiles& t, int side) {
   const std::int64_t left = std::min(table.left, std::int64_t{t.keys}), right = std::min(table.right, std::int64_t{t.queries});
   return {static_cast<int>(std::clamp<std::int64_t>(t.left, 0, left)), static_cast<int>(std::clamp<std::int64_t>(t.right, 0, right)),
           table.rows.shape[2] > 1, static_cast<float>(table.scale / b.forward.scale)};
+}
+
+std::int64_t strip_numbers(const KeyTiles& t, const Clips& clips) {
+  return std::int64_t{t.batch} * t.heads * t.tiles() * most_near_blocks(t, clips) * kBlockKeys * t.tile_queries / 2;
+}
+
+std::int64_t band_part_numbers(const Backward& b, const KeyTiles& t, int side) {
+  const LineSpan span = line_span(t, clips_of(b, t, side), side);
+  return std::int64_t{t.batch} * t.heads * band_parts_of(t, span, side) * span.lines() * b.forward.q.shape[3];
 }
 
 int band_parts_of(const KeyTiles& t, const LineSpan& span, int side) {
@@ -205,13 +211,32 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
                          take(heads * 2 * (side == kOfQueries ? t.rows() : t.blocks() * kBlockKeys)),
                          take(band_part_numbers(b, t, side), of.gradient != nullptr)};
   }
+  for (int n = 0; n < 2; ++n) {
+    const QueryShift& shift = b.shifts[n];
+    layout.shifted[n] = take(heads * t.queries * b.forward.q.shape[3] / 2, shift.vector.data != nullptr);
+    layout.shift_sums[n] = take(heads * shift_parts(t) * width, shift.gradient != nullptr);
+  }
   layout.bytes = used;
   return layout;
 }
 
+ConstTensorView queries_of(const Backward& b, const BackwardLayout& layout, const std::byte* begin, int shift) {
+  ConstTensorView q = b.forward.q;
+  if (b.shifts[shift].vector.data == nullptr) return q;
+  const std::int64_t of_head = q.shape[1] * q.shape[3];
+  q.data = begin + layout.shifted[shift];
+  q.strides = {q.shape[2] * of_head, q.shape[3], of_head, 1};
+  return q;
+}
+
 std::int64_t workspace_bytes(const Backward& backward) {
-  const KeyTiles tiles = key_tiles_of(backward);
-  return layout_of(backward, tiles, windows_of(backward, tiles)).bytes + kAlignment - 1;
+  const Parts parts = parts_for(backward);
+  const auto bytes_of_part = [&](std::int64_t number) {
+    const Backward part = part_of(backward, parts, number);
+    const KeyTiles tiles = key_tiles_of(part);
+    return layout_of(part, tiles, windows_of(part, tiles)).bytes;
+  };
+  return std::max(bytes_of_part(0), bytes_of_part(parts.count(backward) - 1)) + kAlignment - 1;
 }
 
 }  // namespace phasor::cuda::hopper

@@ -16,6 +16,9 @@ Clips clips_of(const Backward& backward, const KeyTiles& tiles);
 Clips clips_of(const Backward& backward, const KeyTiles& tiles, int side);
 inline bool has_tables(const Backward& b) { return b.tables[0].rows.data != nullptr || b.tables[1].rows.data != nullptr; }
 inline bool has_rows(const Backward& b) { return b.forward.table.data != nullptr || has_tables(b); }
+/// Of 32 bits: strips of products with tables, and what features leave of the gradient of a table by distance.
+std::int64_t strip_numbers(const KeyTiles& tiles, const Clips& clips);
+std::int64_t band_part_numbers(const Backward& backward, const KeyTiles& tiles, int side);
 struct LineSpan;
 /// A head's features are dealt to so many blocks for the gradient of a table by distance, by the shape alone.
 int band_parts_of(const KeyTiles& tiles, const LineSpan& span, int side);
@@ -48,8 +51,12 @@ struct BackwardLayout {
   std::int64_t key_sums;
   std::int64_t dk;
   BandLayout band[2];
+  std::int64_t shifted[2];     // queries with what is added to them: (B, H, queries, channels) of 16 bits
+  std::int64_t shift_sums[2];  // BandWork::shift_sums
   std::int64_t bytes;
 };
 BackwardLayout layout_of(const Backward& backward, const KeyTiles& tiles, const Windows& windows);
+/// Queries where they meet keys, or rows: as they are given, or a copy in a workspace that begins here.
+ConstTensorView queries_of(const Backward& backward, const BackwardLayout& layout, const std::byte* begin, int shift);
 
 }  // namespace phasor::cuda::hopper

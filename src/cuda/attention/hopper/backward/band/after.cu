@@ -3,6 +3,7 @@
 #include "cuda/attention/hopper/backward/band/features.cuh"
 #include "cuda/attention/hopper/backward/band/launch.cuh"
 #include "cuda/attention/hopper/backward/band/lines.cuh"
+#include "cuda/attention/hopper/backward/band/shifts.cuh"
 
 namespace phasor::cuda::hopper {
 namespace {
@@ -25,7 +26,32 @@ __global__ void __launch_bounds__(kThreads) sum_parts(const __grid_constant__ Ba
   add_parts(w, int(blockIdx.x * kThreads + threadIdx.x), int(blockIdx.y));
 }
 __global__ void __launch_bounds__(kThreads) store_lines(const __grid_constant__ BandWork w) {
-  add_lines(w, int(blockIdx.x * kThreads + threadIdx.x), int(blockIdx.y), int(gridDim.y));
+  add_lines(w, int(blockIdx.x * kThreads + threadIdx.x), int(blockIdx.y));
+}
+
+__global__ void __launch_bounds__(kThreads) sum_queries(const __grid_constant__ ShiftEnds w) {
+  add_queries(w, int(threadIdx.x), int(blockIdx.x));
+}
+__global__ void __launch_bounds__(kThreads) store_shifts(const __grid_constant__ ShiftEnds w) {
+  store_shift(w, int(threadIdx.x), int(blockIdx.x));
+}
+
+/// Of what was added to queries.
+Status finish_shift(const char* where, const Backward& b, const BackwardParameter& p, const BandMemory& memory, int n, void* stream) {
+  const QueryShift& shift = b.shifts[n];
+  if (shift.gradient == nullptr) return {};
+  ShiftEnds w = {.tiles = p.tiles,
+                 .sums = reinterpret_cast<float*>(memory.begin + memory.layout.shift_sums[n]),
+                 .pitch = kBackwardWidths[backward_widths_for(b.forward.q.shape[3], b.forward.v.shape[3])].width,
+                 .channels = static_cast<int>(b.forward.q.shape[3]),
+                 .heads = static_cast<int>(shift.vector.shape[2]),
+                 .scale = static_cast<float>(n == kOfContent ? b.forward.scale : b.tables[kOfQueries].scale),
+                 .gradient = shift.gradient,
+                 .adds = shift.adds};
+  const auto* const sum = reinterpret_cast<const void*>(&sum_queries);
+  const auto* const store = reinterpret_cast<const void*>(&store_shifts);
+  if (Status s = launch(where, {sum, {static_cast<unsigned>(p.tiles.heads)}, kThreads, 0, stream}, &w); !s) return s;
+  return launch(where, {store, {static_cast<unsigned>(w.heads)}, kThreads, 0, stream}, &w);
 }
 
 Status finish_table(const char* where, BandWork& w, void* stream) {
@@ -59,6 +85,9 @@ Status finish_side(const char* where, const Backward& b, const BackwardParameter
 
 Status finish_band(const char* where, const Backward& b, const BackwardParameter& p, const BandMemory& memory, void* stream) {
   if (Status s = finish_side<kOfQueries>(where, b, p, memory, stream); !s) return s;
+  for (const int shift : {kOfContent, kOfRows}) {
+    if (Status s = finish_shift(where, b, p, memory, shift, stream); !s) return s;
+  }
   return finish_side<kOfKeys>(where, b, p, memory, stream);
 }
 

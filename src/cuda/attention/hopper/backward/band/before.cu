@@ -4,6 +4,7 @@
 
 #include "cuda/attention/hopper/backward/band/launch.cuh"
 #include "cuda/attention/hopper/backward/band/lines.cuh"
+#include "cuda/attention/hopper/backward/band/shifts.cuh"
 
 namespace phasor::cuda::hopper {
 namespace {
@@ -19,6 +20,21 @@ __global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 4 : 3) make_pro
   const BandPlace at = {int(blockIdx.z), int(blockIdx.y), first_chunk<T>()};
   const int rows = T::kSide == kOfQueries ? w.tiles.rows() : w.tiles.blocks() * kBlockKeys;
   if (kChunkLines * at.chunk < rows) BandProducts<T>(ring, w, at).run();
+}
+
+template <class Element>
+__global__ void __launch_bounds__(kLineThreads) shift_queries(const __grid_constant__ ShiftedWork w) {
+  shift_query<Element>(w, int(blockIdx.x * kLineThreads + threadIdx.x), int(blockIdx.y), int(blockIdx.z));
+}
+
+Status add_shift(const char* where, const Backward& b, const KeyTiles& t, int shift, const ConstTensorView& to, void* stream) {
+  if (b.shifts[shift].vector.data == nullptr) return {};
+  ShiftedWork w = {t, input_rows(b.forward.q), b.shifts[shift].vector, static_cast<uint4*>(const_cast<void*>(to.data))};
+  const auto count = static_cast<unsigned>(std::int64_t{t.queries} * w.from.width / 8);
+  const Grid blocks = {(count + kLineThreads - 1) / kLineThreads, static_cast<unsigned>(t.heads), static_cast<unsigned>(t.batch)};
+  const auto* const kernel = b.forward.q.dtype == DType::f16 ? reinterpret_cast<const void*>(&shift_queries<__half>)
+                                                             : reinterpret_cast<const void*>(&shift_queries<__nv_bfloat16>);
+  return launch(where, {kernel, blocks, kLineThreads, 0, stream}, &w);
 }
 
 template <int kSide>
@@ -39,6 +55,9 @@ Status make_side(const char* where, const Backward& b, const BackwardParameter& 
 }  // namespace
 
 Status make_band(const char* where, const Backward& b, const BackwardParameter& p, const BandMemory& memory, void* stream) {
+  for (const int shift : {kOfContent, kOfRows}) {
+    if (Status s = add_shift(where, b, p.tiles, shift, queries_of(b, memory.layout, memory.begin, shift), stream); !s) return s;
+  }
   if (Status s = make_side<kOfQueries>(where, b, p, memory, stream); !s) return s;
   return make_side<kOfKeys>(where, b, p, memory, stream);
 }

@@ -146,6 +146,32 @@ struct BandFeatures {
       }
     }
   }
+  /// What is added to queries gets the sums over them: of what the backward gave where they meet keys, of lines where they meet rows.
+  __device__ __forceinline__ void keep_shift_sums() const {
+    const int row = kChunkLines * at.chunk;
+    const std::int64_t part = (std::int64_t{at.batch} * w.tiles.heads + at.head) * shift_parts(w.tiles) + row / 32;
+#pragma unroll
+    for (int x = 0; x < 2 * T::kSteps; ++x) {
+      float of[2][2] = {};
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const Span visited = key_blocks(w.tiles, (at.chunk + n) * kChunkLines / T::kQueries);
+        const float4 y = visited.first < visited.end ? given(n)[128 * x] : float4{0, 0, 0, 0};
+        const float(&s)[4] = sum[n][x];
+        const bool is_there[2] = {row + kChunkLines * n + lane / 4 < w.tiles.queries,
+                                  row + kChunkLines * n + lane / 4 + 8 < w.tiles.queries};
+        if (is_there[0]) of[0][0] += y.x, of[0][1] += y.y, of[1][0] += s[0], of[1][1] += s[1];
+        if (is_there[1]) of[0][0] += y.z, of[0][1] += y.w, of[1][0] += s[2], of[1][1] += s[3];
+      }
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+#pragma unroll
+        for (int i = 4; i < 32; i *= 2) of[n][0] += __shfl_xor_sync(~0u, of[n][0], i), of[n][1] += __shfl_xor_sync(~0u, of[n][1], i);
+        if (lane >= 4 || w.shift_sums[n] == nullptr) continue;
+        *reinterpret_cast<float2*>(w.shift_sums[n] + part * T::kWidth + 8 * x + 2 * lane) = {of[n][0], of[n][1]};
+      }
+    }
+  }
   /// `at.head` is the first one of those that share the features.
   __device__ __forceinline__ void run() {
     const int heads = T::kSide == kOfQueries ? 1 : w.tiles.heads_of_key;
@@ -157,6 +183,9 @@ struct BandFeatures {
       ++at.head;
     }
     at.head -= w.span.chunks() > 0 ? heads : 0;
+    if constexpr (T::kSide == kOfQueries) {
+      if (w.has_shift_sums()) keep_shift_sums();
+    }
     if (w.to.data != nullptr) finish();
   }
 };

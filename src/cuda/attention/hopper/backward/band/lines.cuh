@@ -239,7 +239,7 @@ __device__ __forceinline__ void add_parts(const BandWork& w, int x, int head) {
 }
 /// Number x of the gradient of one of the table's heads: of all lines of a row, which follow each other, since rows only rise or fall; and
 /// of those behind all others.
-__device__ __forceinline__ void add_lines(const BandWork& w, int x, int head, int heads) {
+__device__ __forceinline__ void add_lines(const BandWork& w, int x, int head) {
   const int width = w.rows.width, row = x / width, channel = x % width, lines = w.span.lines();
   if (row >= w.row_count) return;
   const float* const from = w.parts_at + std::int64_t{head} * w.parts * lines * width + channel;
@@ -259,7 +259,8 @@ __device__ __forceinline__ void add_lines(const BandWork& w, int x, int head, in
   for (int line = lines - 2; line < lines; ++line) {
     if (rows[line] == row) sum += from[line * width];
   }
-  w.gradient[(std::int64_t{row} * heads + head) * width + channel] = sum * w.table_scale;
+  float& to = w.gradient[std::int64_t{row} * w.gradient_pitch + head * width + channel];
+  to = sum * w.table_scale + (w.adds_to_gradient ? to : 0);
 }
 
 }  // namespace phasor::cuda::hopper

@@ -15,12 +15,15 @@ BandWork band_work(const Backward& b, const BackwardParameter& p, const BandMemo
   w.near_blocks = p.table.near_blocks;
   w.strips = p.table.strips;
   w.scale = p.scale, w.scale_log2 = p.scale_log2;
-  w.features = input_rows(of_queries ? f.q : f.k);
+  w.features = input_rows(of_queries ? queries_of(b, memory.layout, memory.begin, kOfRows) : f.k);
   w.to = output_rows(of_queries ? b.q : b.k);
   w.sums = of_queries ? p.dq : p.keys.dk;
   w.far = p.keys.sums;
   w.ends = of_queries ? const_cast<float*>(p.lse) : const_cast<float*>(p.keys.ends);
   w.ends_of_side = p.table.lse_of_side;
+  for (int n = 0; n < 2 && of_queries; ++n) {
+    if (b.shifts[n].gradient != nullptr) w.shift_sums[n] = at(memory.layout.shift_sums[n]);
+  }
   if (table.rows.data == nullptr) return w;
   w.adds = !of_queries && b.tables[kOfQueries].rows.data != nullptr;
   w.clips = clips_of(b, p.tiles, side);
@@ -36,6 +39,8 @@ BandWork band_work(const Backward& b, const BackwardParameter& p, const BandMemo
   w.parts = band_parts_of(p.tiles, w.span, side);
   w.parts_at = at(layout.parts);
   w.gradient = table.gradient;
+  w.gradient_pitch = static_cast<int>(table.gradient_pitch != 0 ? table.gradient_pitch : table.rows.shape[2] * table.rows.shape[3]);
+  w.adds_to_gradient = table.adds;
   return w;
 }
 

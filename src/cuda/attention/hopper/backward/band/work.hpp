@@ -40,15 +40,19 @@ struct BandWork {
   float table_scale;
   float* ends;  // of queries: the log-sum-exp (TableTiles::lse_of_side); of keys: products with the end's row, of KeySide
   std::int64_t ends_of_side;
-  const float* sums;  // of queries: BackwardParameter::dq, of keys: KeySide::dk
-  const float* far;   // of keys: KeySide::sums
-  float* beyond;      // (B, H, 2, features): sums of gradients of scores beyond an end of the lines
-  OutputRows to;      // what features get
-  int parts;          // of a head's features, for the gradient of the table
-  float* parts_at;    // (B, H, parts, lines, channels)
-  float* gradient;    // (rows, heads or 1, channels)
+  const float* sums;      // of queries: BackwardParameter::dq, of keys: KeySide::dk
+  const float* far;       // of keys: KeySide::sums
+  float* beyond;          // (B, H, 2, features): sums of gradients of scores beyond an end of the lines
+  OutputRows to;          // what features get
+  int parts;              // of a head's features, for the gradient of the table
+  float* parts_at;        // (B, H, parts, lines, channels)
+  float* gradient;        // (rows, heads or 1, channels)
+  int gradient_pitch;     // between its rows
+  bool adds_to_gradient;  // earlier parts of the call are in it
+  float* shift_sums[2];   // (B, H, shift_parts, width): sums over queries of what keys give these, and rows; null: not wanted
 
   PHASOR_HD int feature_count(int side) const { return side == kOfQueries ? tiles.queries : tiles.keys; }
+  PHASOR_HD bool has_shift_sums() const { return shift_sums[0] != nullptr || shift_sums[1] != nullptr; }
   PHASOR_HD int head_of_table(int head) const { return clips.by_head ? head : 0; }
   /// Of a query: where its tile is.
   PHASOR_HD int tile_number(int batch, int head, int tile) const { return (batch * tiles.heads + head) * tiles.tiles() + tile; }
@@ -65,10 +69,11 @@ struct BandWork {
     return ((std::int64_t{at.batch} * tiles.heads + at.head) * 2 + end) * all + feature;
   }
 };
-/// Whether something follows the backward by features: beside a table of keys all of dk goes this way, and dq always; and the table's
-/// gradient needs what lies beyond its ends.
+/// Whether something follows the backward by features: beside a table of keys all of dk goes this way, and dq always; the table's gradient
+/// needs what lies beyond its ends, and what is added to queries what these get.
 inline bool finishes_features(const BandWork& w, int side) {
-  return w.to.data != nullptr ? side == kOfQueries || w.span.chunks() > 0 : w.gradient != nullptr;
+  const bool wanted = w.to.data != nullptr && (side == kOfQueries || w.span.chunks() > 0);
+  return wanted || w.gradient != nullptr || w.has_shift_sums();
 }
 /// Which far side an end of the lines is: 0 for r >= left, 1 for -r >= right.
 PHASOR_HD inline int far_side_of(int side, int end) { return side == kOfQueries ? end : 1 - end; }
