@@ -2,9 +2,9 @@
 // Strips: products of a block of queries, and of the keys near to them, with the rows of their distances, put where a warpgroup has the
 // scores.
 //
-// Keys come 64 at a time. By their numbers x = key - query + 64, from 1 to 127, so many keys and 64 queries have two batches of 64 distances
-// of which the second is new. Queries meet the new one, and their products with the one before are still there. Keys meet both. The next
-// 64 queries have the same batches a step later, so keys and rows that come once serve all groups of 64 of a block.
+// Keys come 64 at a time. By their numbers x = key - query + 64, from 1 to 127, so many keys and 64 queries have two batches of 64
+// distances of which the second is new. Queries meet the new one, and their products with the one before are still there. Keys meet both.
+// The next 64 queries have the same batches a step later, so keys and rows that come once serve all groups of 64 of a block.
 //
 // A warpgroup for each group makes its products and writes its scores; one brings what comes, a step ahead, and multiplies keys. Products
 // are stored as float16, and every score finds its two by a shift. Scores of a step are written while the products of the next one run.
@@ -36,8 +36,8 @@ struct StripMaker {
 
   __device__ __forceinline__ StripMaker(Shared& memory, const StripWork& work, const Work& block) : shared(memory), w(work), at(block) {}
 
-  /// Key - query of a step's first key and the block's first query, positions counted. Batch n of distances begins 64 before that of step n:
-  /// group g has batches step - g and the next one.
+  /// Key - query of a step's first key and the block's first query, positions counted. Batch n of distances begins 64 before that of step
+  /// n: group g has batches step - g and the next one.
   __device__ __forceinline__ int distance(int step) const { return begin + step * T::kStep - at.row - w.tiles.offset(); }
   __device__ __forceinline__ bool is_far_left(int step) const { return distance(step) + T::kStep - 1 <= -w.strips.clips.left; }
   __device__ __forceinline__ bool is_far_right(int step) const {
@@ -59,7 +59,8 @@ struct StripMaker {
     const std::uint32_t to_row = shared_address(rows[piece / 8][first]) + 16 * (piece % 8 ^ first % 8);
 #pragma unroll
     for (int n = 0; n < T::kStep; n += kTogether) {
-      attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), from_piece + row_of(first + n) * stride, has_piece && is_there(first + n));
+      attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), from_piece + row_of(first + n) * stride,
+                              has_piece && is_there(first + n));
     }
   }
   __device__ __forceinline__ void bring_keys(int step, bool is_step) const {
@@ -217,7 +218,9 @@ struct StripMaker {
   struct Pairs {
     std::uint32_t low, high;
   };
-  static __device__ __forceinline__ std::uint32_t two_at(const std::uint16_t* from) { return *reinterpret_cast<const std::uint32_t*>(from); }
+  static __device__ __forceinline__ std::uint32_t two_at(const std::uint16_t* from) {
+    return *reinterpret_cast<const std::uint32_t*>(from);
+  }
   /// Scores of a step that is near, whose places are the thread's plus constants.
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void write_near(int step) const {
@@ -327,7 +330,7 @@ struct StripMaker {
   };
   __device__ __forceinline__ Near near_tiles(const TileSpan& seen, int number) const {
     const int from = at.row + kStripQueries * number;
-    if (number >= T::kGroups || from >= w.tiles.queries) return {0, 0};
+    if (number >= w.tiles.block_queries / kStripQueries || from >= w.tiles.queries) return {0, 0};
     return {max(first_near_tile(w.tiles, w.strips.clips, from), seen.first), min(end_near_tile(w.tiles, w.strips.clips, from), seen.end)};
   }
   __device__ __forceinline__ void run() {
