@@ -21,12 +21,6 @@ __device__ __forceinline__ void copy_in(std::uint32_t to, const void* from, bool
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
 #endif
 }
-/// 16 bytes that other warps read as well: by the L1.
-__device__ __forceinline__ void copy_in_kept(std::uint32_t to, const void* from) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-#endif
-}
 __device__ __forceinline__ void copies_commit() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");

@@ -115,10 +115,9 @@ class Sides {
       for (int x = 0; x < (w.span.chunks() + 2) * 32 * Body<kSide>::kSteps; ++x) lay_out_lines<Body<kSide>>(w, x, head);
     }
     const int rows_of_side = kSide == kOfQueries ? tiles.rows() : padded_keys();
-    using Ring = ChunkRing<Body<kSide>>;
-    run<Ring>((rows_of_side + 127) / 128, kHeads, [&](Ring& ring, int batch, int head, int n) {
+    run<std::uint64_t>((rows_of_side + 127) / 128, kHeads, [&](std::uint64_t&, int batch, int head, int n) {
       const BandPlace at = {batch, head, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
-      if (kChunkLines * at.chunk < rows_of_side) BandProducts<Body<kSide>>(ring, w, at).run();
+      if (kChunkLines * at.chunk < rows_of_side) BandProducts<Body<kSide>>(w, at).run();
     });
   }
   template <int kSide>
@@ -126,10 +125,9 @@ class Sides {
     const BandWork& w = work[kSide];
     const int count = w.feature_count(kSide), heads_of_key = kSide == kOfQueries ? 1 : 2;
     if (finishes_features(w, kSide)) {
-      using Ring = ChunkRing<Body<kSide>>;
-      run<Ring>((count + 127) / 128, kHeads / heads_of_key, [&](Ring& ring, int batch, int head, int n) {
+      run<std::uint64_t>((count + 127) / 128, kHeads / heads_of_key, [&](std::uint64_t&, int batch, int head, int n) {
         const BandPlace at = {batch, head * heads_of_key, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
-        if (kChunkLines * at.chunk < count) BandFeatures<Body<kSide>>(ring, w, at).run();
+        if (kChunkLines * at.chunk < count) BandFeatures<Body<kSide>>(w, at).run();
       });
     }
     if (w.gradient == nullptr) return;

@@ -10,10 +10,9 @@ namespace {
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) finish_features(const __grid_constant__ BandWork w) {
-  __shared__ ChunkRing<T> ring;
   const int heads = T::kSide == kOfQueries ? 1 : w.tiles.heads_of_key;
   const BandPlace at = {int(blockIdx.z), int(blockIdx.y) * heads, first_chunk<T>()};
-  if (kChunkLines * at.chunk < w.feature_count(T::kSide)) BandFeatures<T>(ring, w, at).run();
+  if (kChunkLines * at.chunk < w.feature_count(T::kSide)) BandFeatures<T>(w, at).run();
 }
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) sum_lines(const __grid_constant__ BandWork w) {

@@ -16,10 +16,9 @@ __global__ void __launch_bounds__(kLineThreads) make_lines(const __grid_constant
 }
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 4 : 3) make_products(const __grid_constant__ BandWork w) {
-  __shared__ ChunkRing<T> ring;
   const BandPlace at = {int(blockIdx.z), int(blockIdx.y), first_chunk<T>()};
   const int rows = T::kSide == kOfQueries ? w.tiles.rows() : w.tiles.blocks() * kBlockKeys;
-  if (kChunkLines * at.chunk < rows) BandProducts<T>(ring, w, at).run();
+  if (kChunkLines * at.chunk < rows) BandProducts<T>(w, at).run();
 }
 
 template <class Element>

@@ -14,12 +14,10 @@ struct BandProducts {
   const BandWork& w;
   const BandPlace& at;
   const int lane = threadIdx.x % 32;
-  ChunkWalk<T> chunks;
   std::uint32_t features[T::kSteps][4][2];
   float ends[2][4][2];
 
-  __device__ __forceinline__ BandProducts(ChunkRing<T>& ring, const BandWork& of, const BandPlace& place)
-      : w(of), at(place), chunks(ring, w.left + std::int64_t{w.head_of_table(at.head)} * w.span.chunks() * (T::kSteps * 32)) {
+  __device__ __forceinline__ BandProducts(const BandWork& of, const BandPlace& place) : w(of), at(place) {
     const int head = T::kSide == kOfQueries ? at.head : at.head / w.tiles.heads_of_key;
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
@@ -32,41 +30,31 @@ struct BandProducts {
       }
     }
   }
-  __device__ __forceinline__ bool has_lines(int chunk) const { return chunk >= w.span.low && chunk < w.span.high; }
-  __device__ __forceinline__ void ask(int chunk) { chunks.ask(chunk - w.span.low, has_lines(chunk)); }
-  /// The next chunk that was asked for, behind which there are so many.
-  template <int kBehind>
-  __device__ __forceinline__ void multiply(Lines& to) const {
-    chunks.template wait<kBehind>();
+  __device__ __forceinline__ void multiply(Lines& to, int chunk) const {
+    const std::int64_t number = std::int64_t{w.head_of_table(at.head)} * w.span.chunks() + (chunk - w.span.low);
+    const uint4* const from = w.left + number * (T::kSteps * 32) + lane;
 #pragma unroll
     for (int n = 0; n < 16; ++n) to[n / 4][n % 4] = 0;
 #pragma unroll
     for (int x = 0; x < T::kSteps; ++x) {
       std::uint32_t lines[4];
-      unwrap(chunks.piece(x), lines);
+      unwrap(from[32 * x], lines);
 #pragma unroll
       for (int n = 0; n < 4; ++n) multiply_blocks<Element>(to[n], lines, features[x][n][0], features[x][n][1]);
     }
   }
-  /// Chunks one after the other.
-  __device__ __forceinline__ void bring(Lines& to, int chunk) {
-    ask(chunk + 2);
-    if (has_lines(chunk)) {
-      multiply<2>(to);
-    } else {
+  __device__ __forceinline__ void bring(Lines& to, int chunk) const {
+    if (chunk >= w.span.low && chunk < w.span.high) return multiply(to, chunk);
 #pragma unroll
-      for (int n = 0; n < 16; ++n) to[n / 4][n % 4] = chunk < w.span.low ? ends[0][n / 4][n % 2] : ends[1][n / 4][n % 2];
-    }
-    chunks.pass();
+    for (int n = 0; n < 16; ++n) to[n / 4][n % 4] = chunk < w.span.low ? ends[0][n / 4][n % 2] : ends[1][n / 4][n % 2];
   }
   /// The first line of all and the last one, for all that lies beyond.
   __device__ __forceinline__ void make_ends() {
     Lines lines;
-    ask(w.span.low), ask(w.span.high - 1);
-    multiply<1>(lines), chunks.pass();
+    multiply(lines, w.span.low);
 #pragma unroll
     for (int n = 0; n < 8; ++n) ends[0][n / 2][n % 2] = __shfl_sync(~0u, lines[n / 2][n % 2], lane % 4);
-    multiply<0>(lines), chunks.pass();
+    multiply(lines, w.span.high - 1);
 #pragma unroll
     for (int n = 0; n < 8; ++n) ends[1][n / 2][n % 2] = __shfl_sync(~0u, lines[n / 2][2 + n % 2], 28 + lane % 4);
   }
@@ -125,11 +113,9 @@ struct BandProducts {
     if (others.first >= others.end) return;
     Lines before, now;
     ScoreBlocks<T> blocks;
-    const int first = others.first - at.chunk - 2;
-    ask(first), ask(first + 1);
-    bring(before, first);
+    bring(before, others.first - at.chunk - 2);
 #pragma unroll 1
-    for (int chunk = first + 1; chunk < others.end - at.chunk; ++chunk) {
+    for (int chunk = others.first - at.chunk - 1; chunk < others.end - at.chunk; ++chunk) {
       const int other = chunk + at.chunk;
       const bool is_there[2] = {other >= others.first, other + 1 < others.end};
       uint4* to[2] = {};

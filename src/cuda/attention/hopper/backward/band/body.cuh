@@ -9,7 +9,6 @@
 
 #include "cuda/attention/hopper/backward/band/work.hpp"
 #include "cuda/attention/hopper/backward/table/body.cuh"
-#include "cuda/attention/mma/instructions.cuh"
 
 namespace phasor::cuda::hopper {
 
@@ -24,42 +23,6 @@ struct BandBody {
 };
 
 using Words = std::uint32_t[2][2];
-
-/// Chunks of lines on their way to a warp that walks along them, two ahead of what it multiplies. A lane reads what it brought itself, so
-/// nobody waits for anybody; the same chunks come to the block's other warps, a little earlier or later, so they stay in the L1.
-template <class T>
-struct ChunkRing {
-  static constexpr int kStages = 3;
-  uint4 pieces[T::kWarps][kStages][T::kSteps][32];
-};
-template <class T>
-struct ChunkWalk {
-  ChunkRing<T>& ring;
-  const uint4* from;         // chunk 0
-  int asked = 0, taken = 0;  // stages
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-
-  __device__ __forceinline__ ChunkWalk(ChunkRing<T>& of, const uint4* chunks) : ring(of), from(chunks) {}
-
-  static __device__ __forceinline__ void next(int& stage) { stage = stage + 1 == ChunkRing<T>::kStages ? 0 : stage + 1; }
-  /// One that is not wanted takes its turn, too.
-  __device__ __forceinline__ void ask(int chunk, bool is_wanted) {
-#pragma unroll
-    for (int x = 0; x < T::kSteps && is_wanted; ++x) {
-      attention::mma::copy_in_kept(shared_address(&ring.pieces[warp][asked][x][lane]),
-                                   from + (std::int64_t{chunk} * T::kSteps + x) * 32 + lane);
-    }
-    attention::mma::copies_commit();
-    next(asked);
-  }
-  /// Piece x of the first one that was asked for and not passed; `kBehind` were asked for after it.
-  template <int kBehind>
-  __device__ __forceinline__ void wait() const {
-    attention::mma::copies_wait<kBehind>();
-  }
-  __device__ __forceinline__ const uint4& piece(int x) const { return ring.pieces[warp][taken][x][lane]; }
-  __device__ __forceinline__ void pass() { next(taken); }
-};
 
 /// Where strips have the scores of 16 features with 16 others: those of one place follow each other, so that most of it is found once, or
 /// once for each tile of queries. Features of the next chunk, if they are of the same tile or block, have theirs `kNext` further on.

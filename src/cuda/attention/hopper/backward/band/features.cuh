@@ -14,30 +14,27 @@ struct BandFeatures {
   const BandWork& w;
   BandPlace at;  // of the heads that share a key head, one after the other
   const int lane = threadIdx.x % 32;
-  ChunkWalk<T> lines;
   float sum[2][2 * T::kSteps][4] = {};  // of 16 features and eight channels
 
-  __device__ __forceinline__ BandFeatures(ChunkRing<T>& ring, const BandWork& of, const BandPlace& place)
-      : w(of), at(place), lines(ring, nullptr) {}
+  __device__ __forceinline__ BandFeatures(const BandWork& of, const BandPlace& place) : w(of), at(place) {}
 
   /// Rows of features from lines: what a product takes as its left operand.
   __device__ __forceinline__ static void across(const Words& lines, std::uint32_t (&to)[4]) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) to[x] = transposed_block(lines[x / 2][x % 2]);
   }
-  /// The next chunk of the table, behind which so many were asked for.
-  template <int kBehind>
-  __device__ __forceinline__ void multiply(const std::uint32_t (&first)[4], const std::uint32_t (&second)[4]) {
-    lines.template wait<kBehind>();
+  /// A chunk of the table, by number of those that there are.
+  __device__ __forceinline__ void multiply(const std::uint32_t (&first)[4], const std::uint32_t (&second)[4], int number) {
+    const std::int64_t chunks = std::int64_t{w.head_of_table(at.head)} * (w.span.chunks() + 2) + number;
+    const uint4* const from = w.right + chunks * (T::kSteps * 32) + lane;
 #pragma unroll
     for (int x = 0; x < T::kSteps; ++x) {
-      const uint4 rows = lines.piece(x);
+      const uint4 rows = from[32 * x];
       multiply_blocks<Element>(sum[0][2 * x], first, rows.x, rows.y);
       multiply_blocks<Element>(sum[1][2 * x], second, rows.x, rows.y);
       multiply_blocks<Element>(sum[0][2 * x + 1], first, rows.z, rows.w);
       multiply_blocks<Element>(sum[1][2 * x + 1], second, rows.z, rows.w);
     }
-    lines.pass();
   }
   /// Scores of features 16 n and further with what is `other` chunks on; zeros where they are not near.
   __device__ __forceinline__ uint4 scores(ScoreBlocks<T>& blocks, const Span& others, int n, int other) const {
@@ -49,8 +46,6 @@ struct BandFeatures {
     if (others.first >= others.end) return;
     const int first = max(w.span.low, others.first - at.chunk - 2), end = min(w.span.high, others.end - at.chunk);
     if (first >= end) return;
-    lines.ask(first - w.span.low, true);
-    lines.ask(first - w.span.low + 1, first + 1 < end);
     ScoreBlocks<T> places;
     Words low[2], high[2];
     uint4 next[2];
@@ -66,16 +61,14 @@ struct BandFeatures {
       for (int n = 0; n < 2; ++n) {
         to_words<T>(next[n], high[n]);
         next[n] = chunk + 1 < end ? scores(places, others, n, at.chunk + n + chunk + 2) : no_scores();
-        Words of_lines;
-        to_lines(low[n], high[n], of_lines, lane);
-        across(of_lines, blocks[n]);
+        Words lines;
+        to_lines(low[n], high[n], lines, lane);
+        across(lines, blocks[n]);
 #pragma unroll
         for (int x = 0; x < 4; ++x) low[n][x / 2][x % 2] = high[n][x / 2][x % 2];
       }
-      lines.ask(chunk - w.span.low + 2, chunk + 2 < end);
-      multiply<2>(blocks[0], blocks[1]);
+      multiply(blocks[0], blocks[1], chunk - w.span.low);
     }
-    lines.pass(), lines.pass();  // two that were not wanted
   }
   /// For the gradient of the table.
   __device__ __forceinline__ void keep(int n, int end, const float (&beyond)[2][2]) const {
@@ -86,7 +79,6 @@ struct BandFeatures {
   }
   /// Sums beyond an end, in two numbers of 16 bits each, so that they lose nothing that counts.
   __device__ __forceinline__ void add_end(int end) {
-    lines.ask(w.span.chunks() + end, true);
     std::uint32_t blocks[2][4];
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
@@ -100,7 +92,7 @@ struct BandFeatures {
         blocks[n][2 + g] = 0;
       }
     }
-    multiply<0>(blocks[0], blocks[1]);
+    multiply(blocks[0], blocks[1], w.span.chunks() + end);
   }
   /// What the backward itself gave, as its registers lie.
   __device__ __forceinline__ const float4* given(int n) const {
@@ -176,7 +168,6 @@ struct BandFeatures {
   __device__ __forceinline__ void run() {
     const int heads = T::kSide == kOfQueries ? 1 : w.tiles.heads_of_key;
     for (int n = 0; n < heads && w.span.chunks() > 0; ++n) {
-      lines.from = w.right + std::int64_t{w.head_of_table(at.head)} * (w.span.chunks() + 2) * (T::kSteps * 32);
       walk();
       add_end(0);
       add_end(1);

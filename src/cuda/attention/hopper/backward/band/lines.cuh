@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/attention/hopper/backward/band/body.cuh"
+#include "cuda/attention/mma/instructions.cuh"
 
 namespace phasor::cuda::hopper {
 

@@ -107,7 +107,6 @@ inline void copy_in(std::uint32_t to, const void* from, bool is_there) {
     Block::running()->copies().push_back(copy);
   }
 }
-inline void copy_in_kept(std::uint32_t to, const void* from) { copy_in(to, from, true); }
 inline void copies_commit() { Block::running()->copy_groups().push_back(Block::running()->copies().size()); }
 /// Those of later groups, and of none, are still under way then.
 template <int kPending>
