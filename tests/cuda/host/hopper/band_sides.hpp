@@ -125,9 +125,10 @@ class Sides {
     const BandWork& w = work[kSide];
     const int count = w.feature_count(kSide), heads_of_key = kSide == kOfQueries ? 1 : 2;
     if (finishes_features(w, kSide)) {
-      run<std::uint64_t>((count + 127) / 128, kHeads / heads_of_key, [&](std::uint64_t&, int batch, int head, int n) {
+      using Ring = ScoreRing<Body<kSide>, 2>;
+      run<Ring>((count + 127) / 128, kHeads / heads_of_key, [&](Ring& ring, int batch, int head, int n) {
         const BandPlace at = {batch, head * heads_of_key, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
-        if (kChunkLines * at.chunk < count) BandFeatures<Body<kSide>>(w, at).run();
+        if (kChunkLines * at.chunk < count) BandFeatures<Body<kSide>>(ring, w, at).run();
       });
     }
     if (w.gradient == nullptr) return;

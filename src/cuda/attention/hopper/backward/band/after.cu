@@ -10,15 +10,16 @@ namespace {
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) finish_features(const __grid_constant__ BandWork w) {
+  __shared__ ScoreRing<T, 2> ring;
   const int heads = T::kSide == kOfQueries ? 1 : w.tiles.heads_of_key;
   const BandPlace at = {int(blockIdx.z), int(blockIdx.y) * heads, first_chunk<T>()};
-  if (kChunkLines * at.chunk < w.feature_count(T::kSide)) BandFeatures<T>(w, at).run();
+  if (kChunkLines * at.chunk < w.feature_count(T::kSide)) BandFeatures<T>(ring, w, at).run();
 }
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) sum_lines(const __grid_constant__ BandWork w) {
-  __shared__ LinesShared<T> shared;
+  extern __shared__ __align__(16) unsigned char memory[];
   const LinesPlace at = {int(blockIdx.z), int(blockIdx.y), int(blockIdx.x) / w.parts * T::kWarps, int(blockIdx.x) % w.parts};
-  BandLines<T>(shared, w, at).run();
+  BandLines<T>(*reinterpret_cast<LinesShared<T>*>(memory), w, at).run();
 }
 constexpr unsigned kThreads = 256;
 __global__ void __launch_bounds__(kThreads) sum_parts(const __grid_constant__ BandWork w) {
@@ -75,7 +76,7 @@ Status finish_side(const char* where, const Backward& b, const BackwardParameter
     const int units = (w.span.units() + 2 + T::kWarps - 1) / T::kWarps;
     const Grid blocks = {static_cast<unsigned>(units * w.parts), static_cast<unsigned>(w.tiles.heads),
                          static_cast<unsigned>(w.tiles.batch)};
-    if (Status s = launch(where, {lines, blocks, unsigned{T::kThreads}, 0, stream}, &w); !s) return s;
+    if (Status s = launch(where, {lines, blocks, unsigned{T::kThreads}, sizeof(LinesShared<T>), stream}, &w); !s) return s;
     return finish_table(where, w, stream);
   });
 }

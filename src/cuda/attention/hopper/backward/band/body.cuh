@@ -9,6 +9,7 @@
 
 #include "cuda/attention/hopper/backward/band/work.hpp"
 #include "cuda/attention/hopper/backward/table/body.cuh"
+#include "cuda/attention/mma/instructions.cuh"
 
 namespace phasor::cuda::hopper {
 
@@ -87,6 +88,41 @@ __device__ __forceinline__ void to_lines(const Words& low, const Words& high, Wo
     lines[0][g] = low_halves(got[0], got[1]), lines[1][g] = high_halves(got[0], got[1]);
   }
 }
+
+/// Blocks of scores on their way to a warp, kEach for each of its steps: copies hold no registers, so that enough of them are under way. A
+/// lane reads what it brought itself, and nobody waits for anybody.
+template <class T, int kEach>
+struct ScoreRing {
+  static constexpr int kAhead = 4;  // steps
+  uint4 blocks[T::kWarps][kAhead][kEach][32];
+};
+template <class T, int kEach>
+struct ScoreWalk {
+  static constexpr int kAhead = ScoreRing<T, kEach>::kAhead;
+  ScoreRing<T, kEach>& ring;
+  int asked = 0, taken = 0;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+  __device__ __forceinline__ explicit ScoreWalk(ScoreRing<T, kEach>& of) : ring(of) {}
+
+  /// Of a step, in the place of the one that was taken last; null: zeros. A step that is not wanted takes its turn, too.
+  __device__ __forceinline__ void ask(const BandWork& w, const uint4* const (&from)[kEach], bool is_wanted) {
+#pragma unroll
+    for (int n = 0; n < kEach && is_wanted; ++n) {
+      const bool is_there = from[n] != nullptr;
+      attention::mma::copy_in(shared_address(&ring.blocks[warp][asked][n][lane]), is_there ? from[n] : w.strips, is_there);
+    }
+    attention::mma::copies_commit();
+    asked = (asked + 1) % kAhead;
+  }
+  /// The oldest of kAhead steps that were asked for.
+  __device__ __forceinline__ void take(uint4 (&to)[kEach]) {
+    attention::mma::copies_wait<kAhead - 1>();
+#pragma unroll
+    for (int n = 0; n < kEach; ++n) to[n] = ring.blocks[warp][taken][n][lane];
+    taken = (taken + 1) % kAhead;
+  }
+};
 
 /// A sum as two numbers of 16 bits, the nearest one in the low half, what is left in the other.
 template <class Element>

@@ -14,9 +14,11 @@ struct BandFeatures {
   const BandWork& w;
   BandPlace at;  // of the heads that share a key head, one after the other
   const int lane = threadIdx.x % 32;
+  ScoreWalk<T, 2> scores;               // of 16 features and 16
   float sum[2][2 * T::kSteps][4] = {};  // of 16 features and eight channels
 
-  __device__ __forceinline__ BandFeatures(const BandWork& of, const BandPlace& place) : w(of), at(place) {}
+  __device__ __forceinline__ BandFeatures(ScoreRing<T, 2>& ring, const BandWork& of, const BandPlace& place)
+      : w(of), at(place), scores(ring) {}
 
   /// Rows of features from lines: what a product takes as its left operand.
   __device__ __forceinline__ static void across(const Words& lines, std::uint32_t (&to)[4]) {
@@ -36,10 +38,10 @@ struct BandFeatures {
       multiply_blocks<Element>(sum[1][2 * x + 1], second, rows.z, rows.w);
     }
   }
-  /// Scores of features 16 n and further with what is `other` chunks on; zeros where they are not near.
-  __device__ __forceinline__ uint4 scores(ScoreBlocks<T>& blocks, const Span& others, int n, int other) const {
-    if (other < others.first || other >= others.end) return no_scores();
-    return blocks.at_other(w, at, at.chunk, other)[n * ScoreBlocks<T>::kNext];
+  /// Where scores of features 16 n and further with what is `other` chunks on are; null: they are not near.
+  __device__ __forceinline__ const uint4* place_of(ScoreBlocks<T>& blocks, const Span& others, int n, int other) const {
+    if (other < others.first || other >= others.end) return nullptr;
+    return blocks.at_other(w, at, at.chunk, other) + n * ScoreBlocks<T>::kNext;
   }
   __device__ __forceinline__ void walk() {
     const Span others = near_chunks(w.tiles, w.near, T::kSide, at.chunk);
@@ -47,20 +49,25 @@ struct BandFeatures {
     const int first = max(w.span.low, others.first - at.chunk - 2), end = min(w.span.high, others.end - at.chunk);
     if (first >= end) return;
     ScoreBlocks<T> places;
+    const auto ask = [&](int chunk) {
+      const uint4* const from[2] = {place_of(places, others, 0, at.chunk + chunk), place_of(places, others, 1, at.chunk + 1 + chunk)};
+      scores.ask(w, from, chunk <= end);
+    };
+    for (int n = 0; n < scores.kAhead; ++n) ask(first + n);
     Words low[2], high[2];
-    uint4 next[2];
+    uint4 given[2];
+    scores.take(given);
+    ask(first + scores.kAhead);
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      to_words<T>(scores(places, others, n, at.chunk + n + first), low[n]);
-      next[n] = scores(places, others, n, at.chunk + n + first + 1);
-    }
+    for (int n = 0; n < 2; ++n) to_words<T>(given[n], low[n]);
 #pragma unroll 1
     for (int chunk = first; chunk < end; ++chunk) {
+      scores.take(given);
+      ask(chunk + 1 + scores.kAhead);
       std::uint32_t blocks[2][4];
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
-        to_words<T>(next[n], high[n]);
-        next[n] = chunk + 1 < end ? scores(places, others, n, at.chunk + n + chunk + 2) : no_scores();
+        to_words<T>(given[n], high[n]);
         Words lines;
         to_lines(low[n], high[n], lines, lane);
         across(lines, blocks[n]);

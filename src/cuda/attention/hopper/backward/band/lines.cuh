@@ -60,6 +60,7 @@ template <class T>
 struct LinesShared {
   static constexpr int kFeatures = 64;
   alignas(16) std::uint16_t features[2][kFeatures][T::kWidth + 8];  // those that are multiplied, and the next ones
+  ScoreRing<T, 3> scores;
 };
 
 /// A block's part of a head's features; `unit`: which lines its first warp has.
@@ -78,10 +79,12 @@ struct BandLines {
   const LinesPlace& at;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int unit;
+  ScoreWalk<T, 3> scores;
+  unsigned wanted = 0;                  // steps that were asked for, the last one in the lowest bit: whether it has scores
   float sum[2][2 * T::kSteps][4] = {};  // of 16 lines and eight channels
 
   __device__ __forceinline__ BandLines(LinesShared<T>& of, const BandWork& parameter, const LinesPlace& place)
-      : shared(of), w(parameter), at(place), unit(place.unit + warp) {}
+      : shared(of), w(parameter), at(place), unit(place.unit + warp), scores(of.scores) {}
 
   /// From the first of 64 features on, unless there are none.
   __device__ __forceinline__ void bring(int first, int stage) {
@@ -113,27 +116,25 @@ struct BandLines {
     to[0] = lines[0][0], to[1] = lines[1][0], to[2] = lines[0][1], to[3] = lines[1][1];
   }
   /// Scores of 16 features that meet this warp's lines: asked for while those of some steps before are multiplied.
-  struct Scores {
-    uint4 of[3];
-    bool any;
-  };
-  __device__ __forceinline__ void ask(Scores& to, int chunk) const {
+  __device__ __forceinline__ void ask(int chunk) {
     const Span others = near_chunks(w.tiles, w.near, T::kSide, chunk);
     const int other = chunk + w.span.low + 2 * unit;
-    to.any = unit < w.span.units() && kChunkLines * chunk < w.feature_count(T::kSide) && other + 2 >= others.first && other < others.end;
-    if (!to.any) return;
+    const bool any =
+        unit < w.span.units() && kChunkLines * chunk < w.feature_count(T::kSide) && other + 2 >= others.first && other < others.end;
+    const uint4* from[3] = {};
     ScoreBlocks<T> blocks;
 #pragma unroll
-    for (int n = 0; n < 3; ++n) {
-      const bool is_near = other + n >= others.first && other + n < others.end;
-      to.of[n] = is_near ? *blocks.at_other(w, {at.batch, at.head, chunk}, chunk, other + n) : no_scores();
+    for (int n = 0; n < 3 && any; ++n) {
+      if (other + n >= others.first && other + n < others.end) from[n] = blocks.at_other(w, {at.batch, at.head, chunk}, chunk, other + n);
     }
+    scores.ask(w, from, any);
+    wanted = wanted << 1 | (any ? 1 : 0);
   }
-  __device__ __forceinline__ void add_lines(const Scores& scores, const Features* of) {
+  __device__ __forceinline__ void add_lines(const uint4 (&given)[3], const Features* of) {
     const int line_chunk = w.span.low + 2 * unit;
     Words words[3];
 #pragma unroll
-    for (int n = 0; n < 3; ++n) to_words<T>(scores.of[n], words[n]);
+    for (int n = 0; n < 3; ++n) to_words<T>(given[n], words[n]);
     std::uint32_t blocks[2][4];
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
@@ -187,32 +188,30 @@ struct BandLines {
       if (lane < 4 && channel < w.rows.width) *reinterpret_cast<float2*>(to + channel) = {a, b};
     }
   }
-  /// With 16 features; then asks for scores of `ahead`.
-  __device__ __forceinline__ void step(Scores& scores, int chunk, int ahead, const Features* of) {
+  /// With 16 features; asks for scores of `ahead` before.
+  __device__ __forceinline__ void step(int chunk, int ahead, const Features* of) {
     const int units = w.span.units();
-    const Scores now = scores;
-    ask(scores, ahead);
-    if (now.any) add_lines(now, of);
+    uint4 given[3];
+    scores.take(given);
+    const bool any = (wanted >> (scores.kAhead - 1) & 1) != 0;
+    ask(ahead);
+    if (any) add_lines(given, of);
     if (unit >= units && unit < units + 2 && kChunkLines * chunk < w.feature_count(T::kSide)) add_end(chunk, of);
   }
   __device__ __forceinline__ void run() {
-    constexpr int kFeatures = LinesShared<T>::kFeatures, kChunks = kFeatures / kChunkLines, kAhead = 2;
-    static_assert(kChunks % kAhead == 0);
+    constexpr int kFeatures = LinesShared<T>::kFeatures, kChunks = kFeatures / kChunkLines;
+    static_assert(kChunks == ScoreWalk<T, 3>::kAhead);
     const int units = w.span.units(), begin = at.part * kFeatures, on = w.parts * kFeatures;
-    Scores scores[kAhead];
-#pragma unroll
-    for (int n = 0; n < kAhead; ++n) ask(scores[n], begin / kChunkLines + n);
     bring(begin, 0);
+    for (int c = 0; c < kChunks; ++c) ask(begin / kChunkLines + c);
     int stage = 0;
     for (int first = begin; first < w.feature_count(T::kSide); first += on, stage ^= 1) {
-      attention::mma::copies_wait<0>();
-      __syncthreads();  // nobody reads the others any more
+      attention::mma::copies_wait<kChunks>();  // behind features are the scores that meet them
+      __syncthreads();                         // nobody reads the others any more
       bring(first + on, stage ^ 1);
 #pragma unroll 1
-      for (int c = 0; c < kChunks; c += kAhead) {
-        const int chunk = first / kChunkLines + c, ahead = c + kAhead < kChunks ? chunk + kAhead : (first + on) / kChunkLines;
-#pragma unroll
-        for (int n = 0; n < kAhead; ++n) step(scores[n], chunk + n, ahead + n, &shared.features[stage][kChunkLines * (c + n)]);
+      for (int c = 0; c < kChunks; ++c) {
+        step(first / kChunkLines + c, (first + on) / kChunkLines + c, &shared.features[stage][kChunkLines * c]);
       }
     }
     if (unit < units) {
