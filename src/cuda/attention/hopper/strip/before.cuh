@@ -2,9 +2,9 @@
 // Strips: products of a block of queries, and of the keys near to them, with the rows of their distances, put where a warpgroup has the
 // scores.
 //
-// Keys come 64 at a time. By their numbers x = key - query + 64, from 1 to 127, so many keys and 64 queries have two batches of 64 distances
-// of which the second is new. Queries meet the new one, and their products with the one before are still there. Keys meet both. The next
-// 64 queries have the same batches a step later, so keys and rows that come once serve all groups of 64 of a block.
+// Keys come 64 at a time. By their numbers x = key - query + 64, from 1 to 127, so many keys and 64 queries have two batches of 64
+// distances of which the second is new. Queries meet the new one, and their products with the one before are still there. Keys meet both.
+// The next 64 queries have the same batches a step later, so keys and rows that come once serve all groups of 64 of a block.
 //
 // A warpgroup for each group makes its products and writes its scores; one brings what comes, a step ahead, and multiplies keys. Products
 // are stored as float16, and every score finds its two by a shift. Scores of a step are written while the products of the next one run.
@@ -26,7 +26,7 @@ struct StripMaker {
   Shared& shared;
   const StripWork& w;
   const Work at;
-  const int group = threadIdx.x / 128;  // of 64 queries; that of keys behind them
+  const int group = __shfl_sync(~0U, threadIdx.x / 128, 0);  // of 64 queries; that of keys behind them. By a lane: so it is one of a warp
   const int row = at.row + kStripQueries * group;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;  // of a warpgroup
   int begin;                                                       // the first key of the block
@@ -36,8 +36,8 @@ struct StripMaker {
 
   __device__ __forceinline__ StripMaker(Shared& memory, const StripWork& work, const Work& block) : shared(memory), w(work), at(block) {}
 
-  /// Key - query of a step's first key and the block's first query, positions counted. Batch n of distances begins 64 before that of step n:
-  /// group g has batches step - g and the next one.
+  /// Key - query of a step's first key and the block's first query, positions counted. Batch n of distances begins 64 before that of step
+  /// n: group g has batches step - g and the next one.
   __device__ __forceinline__ int distance(int step) const { return begin + step * T::kStep - at.row - w.tiles.offset(); }
   __device__ __forceinline__ bool is_far_left(int step) const { return distance(step) + T::kStep - 1 <= -w.strips.clips.left; }
   __device__ __forceinline__ bool is_far_right(int step) const {
@@ -59,7 +59,8 @@ struct StripMaker {
     const std::uint32_t to_row = shared_address(rows[piece / 8][first]) + 16 * (piece % 8 ^ first % 8);
 #pragma unroll
     for (int n = 0; n < T::kStep; n += kTogether) {
-      attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), from_piece + row_of(first + n) * stride, has_piece && is_there(first + n));
+      attention::mma::copy_in(to_row + n * int(sizeof(rows[0][0])), from_piece + row_of(first + n) * stride,
+                              has_piece && is_there(first + n));
     }
   }
   __device__ __forceinline__ void bring_keys(int step, bool is_step) const {
@@ -78,21 +79,23 @@ struct StripMaker {
     const auto row_of = [&](int x) { return std::int64_t{min(max(first + x, -c.left), c.right)}; };
     bring_rows(lines, table.row(0, c.left, at.head), static_cast<int>(table.strides[1]), table.width, row_of, [&](int) { return is_step; });
   }
-  template <bool kOfQueries, bool kOfKeys>
-  __device__ __forceinline__ void bring_batches(int n, bool is_step) const {
-    if (kOfQueries) bring_batch(shared.of_queries[slot<T::kQuerySlots>(n)], w.of_queries, n, is_step);
-    if (kOfKeys) bring_batch(shared.of_keys[slot<T::kKeySlots>(n)], w.of_keys, n, is_step);
+  __device__ __forceinline__ void bring_of_queries(int n, bool is_step) const {
+    bring_batch(shared.of_queries[slot<T::kQuerySlots>(n)], w.of_queries, n, is_step);
+  }
+  __device__ __forceinline__ void bring_of_keys(int n, bool is_step) const {
+    bring_batch(shared.of_keys[slot<T::kKeySlots>(n)], w.of_keys, n, is_step);
   }
   /// What products of a step read and those of the one before did not. No step: zeros come, without a branch, since products run.
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void bring_step(int step, bool is_step) const {
-    if (kOfKeys) bring_keys(step, is_step);
-    bring_batches<kOfQueries, kOfKeys>(step + 1, is_step);
+    if (kOfQueries) bring_of_queries(step + 1, is_step);
+    if (kOfKeys) bring_of_keys(step + 1, is_step), bring_keys(step, is_step);
     attention::mma::copies_commit();
   }
-  /// Until what this thread brought is there, for products, too.
+  /// Until what this thread brought, but for its last groups of copies, is there for the block's products.
+  template <int kPending = 0>
   static __device__ __forceinline__ void arrive() {
-    attention::mma::copies_wait<0>();
+    attention::mma::copies_wait<kPending>();
     fence_async();
     named_sync(kIsThere, T::kThreads);
   }
@@ -133,19 +136,18 @@ struct StripMaker {
       Product64::by_rows(products, x + 4 * n, slice(rows, n));
     }
   }
-  /// Of 64 rows with 64 rows: four and four halves of a thread's accumulators to lines of so many numbers, from a column on.
-  template <bool kScales, int kPitch>
-  __device__ __forceinline__ void store(std::uint16_t (*lines)[kPitch], int column, const float (&products)[T::kStep / 2],
-                                        float factor) const {
+  using Halves = std::uint32_t[T::kStep / 4];
+  /// Of 64 rows with 64 rows: a thread's accumulators, times a factor, as float16.
+  static __device__ __forceinline__ void round(Halves& halves, const float (&products)[T::kStep / 2], float factor) {
+#pragma unroll
+    for (int n = 0; n < T::kStep / 4; ++n) halves[n] = halves_of(products[2 * n] * factor, products[2 * n + 1] * factor);
+  }
+  /// To lines of so many numbers, from a column on.
+  template <int kPitch>
+  __device__ __forceinline__ void store(std::uint16_t (*lines)[kPitch], int column, const Halves& x) const {
     const std::uint32_t to_line = shared_address(&lines[16 * warp + lane % 16][column + lane / 16 * 8]);
-    const auto scaled = [&](int n) { return kScales ? products[n] * factor : products[n]; };
 #pragma unroll
-    for (int c = 0; c < T::kStep / 8; c += 2) {
-      std::uint32_t x[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] = halves_of(scaled(4 * c + 2 * i), scaled(4 * c + 2 * i + 1));
-      store_blocks(to_line + 16 * c, x[0], x[1], x[2], x[3]);
-    }
+    for (int n = 0; n < T::kStep / 4; n += 4) store_blocks(to_line + 8 * n, x[n], x[n + 1], x[n + 2], x[n + 3]);
   }
 
   /// What a warpgroup of queries does: products with the rows of a batch. A warp alone reads what it stores.
@@ -166,14 +168,12 @@ struct StripMaker {
       pin(products);
     }
     /// Batches of even number are there twice, so that each two that follow each other do so in memory.
-    template <bool kScales>
     __device__ __forceinline__ void keep(const StripMaker& m, int batch) const {
-      m.store<kScales>(m.shared.query_products[m.group], (batch & 1) * T::kStep, products, m.w.query_factor);
-      if ((batch & 1) == 0) m.store<kScales>(m.shared.query_products[m.group], 2 * T::kStep, products, m.w.query_factor);
-    }
-    __device__ __forceinline__ void keep(const StripMaker& m, int batch) const {
+      Halves halves;
+      round(halves, products, m.w.query_factor);
       __syncwarp();
-      m.w.query_factor == 1 ? keep<false>(m, batch) : keep<true>(m, batch);
+      m.store(m.shared.query_products[m.group], (batch & 1) * T::kStep, halves);
+      if ((batch & 1) == 0) m.store(m.shared.query_products[m.group], 2 * T::kStep, halves);
       __syncwarp();
     }
   };
@@ -181,6 +181,7 @@ struct StripMaker {
   struct OfKeys {
     std::uint32_t k[4 * kSlices];
     float products[T::kGroups + 1][T::kStep / 2];
+    Halves halves[T::kGroups + 1];
 
     __device__ __forceinline__ void ask(const StripMaker& m, int step) {
       m.read_keys(k, step);
@@ -198,17 +199,20 @@ struct StripMaker {
       }
       products_commit();
     }
-    __device__ __forceinline__ void wait() {
+    /// What is left to do when the products before may go is storing.
+    __device__ __forceinline__ void wait(const StripMaker& m) {
       products_wait<0>();
 #pragma unroll
-      for (int b = 0; b <= T::kGroups; ++b) pin(products[b]);
+      for (int b = 0; b <= T::kGroups; ++b) {
+        pin(products[b]);
+        round(halves[b], products[b], m.w.key_factor);
+        pin(halves[b]);
+      }
     }
-    template <bool kScales>
-    __device__ __forceinline__ void keep_all(const StripMaker& m) const {
+    __device__ __forceinline__ void keep(const StripMaker& m) const {
 #pragma unroll
-      for (int b = 0; b <= T::kGroups; ++b) m.store<kScales>(m.shared.key_products, b * T::kStep, products[b], m.w.key_factor);
+      for (int b = 0; b <= T::kGroups; ++b) m.store(m.shared.key_products, b * T::kStep, halves[b]);
     }
-    __device__ __forceinline__ void keep(const StripMaker& m) const { m.w.key_factor == 1 ? keep_all<false>(m) : keep_all<true>(m); }
   };
 
   // ---- Strips, by a warpgroup of queries ----
@@ -217,7 +221,9 @@ struct StripMaker {
   struct Pairs {
     std::uint32_t low, high;
   };
-  static __device__ __forceinline__ std::uint32_t two_at(const std::uint16_t* from) { return *reinterpret_cast<const std::uint32_t*>(from); }
+  static __device__ __forceinline__ std::uint32_t two_at(const std::uint16_t* from) {
+    return *reinterpret_cast<const std::uint32_t*>(from);
+  }
   /// Scores of a step that is near, whose places are the thread's plus constants.
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void write_near(int step) const {
@@ -282,6 +288,7 @@ struct StripMaker {
     };
     named_sync(kIsThere, T::kThreads);
     if (kOfQueries) of.ask(*this, near - group), of.wait(), of.keep(*this, near - group);
+    named_sync(kIsThere, T::kThreads);
     ask(near - group + 1);
     keep(near - group + 1);
     named_sync(kIsThere, T::kThreads);
@@ -296,13 +303,16 @@ struct StripMaker {
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void multiply_keys(int near, int last) const {
     OfKeys of;
-    for (int n = near - T::kGroups + 1; n <= near; ++n) bring_batches<kOfQueries, kOfKeys>(n, true);
+    for (int n = near - T::kGroups + 1; kOfQueries && n <= near; ++n) bring_of_queries(n, true);
+    attention::mma::copies_commit();
+    for (int n = near - T::kGroups + 1; kOfKeys && n <= near; ++n) bring_of_keys(n, true);
     bring_step<kOfQueries, kOfKeys>(near, true);
+    arrive<1>();  // queries meet the batches before those of the first step
     arrive();
     for (int step = near; step < last; ++step) {
       if (kOfKeys) of.ask(*this, step);
       bring_step<kOfQueries, kOfKeys>(step + 1, step + 1 < last);
-      if (kOfKeys) of.wait();
+      if (kOfKeys) of.wait(*this);
       named_sync(kIsRead, T::kThreads);
       if (kOfKeys) of.keep(*this);
       arrive();
