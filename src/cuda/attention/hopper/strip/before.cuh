@@ -193,21 +193,20 @@ struct StripMaker {
       }
       products_begin();
 #pragma unroll
-      for (int n = 0; n < kSlices; ++n) {
-#pragma unroll
-        for (int b = 0; b <= T::kGroups; ++b) multiply(products[b], k, rows[b], n);
-      }
-      products_commit();
-    }
-    /// What is left to do when the products before may go is storing.
-    __device__ __forceinline__ void wait(const StripMaker& m) {
-      products_wait<0>();
-#pragma unroll
       for (int b = 0; b <= T::kGroups; ++b) {
-        pin(products[b]);
-        round(halves[b], products[b], m.w.key_factor);
-        pin(halves[b]);
+#pragma unroll
+        for (int n = 0; n < kSlices; ++n) multiply(products[b], k, rows[b], n);
+        products_commit();
       }
+    }
+    /// Batches are rounded while those after them are made. What is left to do when the products before may go is storing.
+    template <int kBatch = 0>
+    __device__ __forceinline__ void wait(const StripMaker& m) {
+      products_wait<T::kGroups - kBatch>();
+      pin(products[kBatch]);
+      round(halves[kBatch], products[kBatch], m.w.key_factor);
+      pin(halves[kBatch]);
+      if constexpr (kBatch < T::kGroups) wait<kBatch + 1>(m);
     }
     __device__ __forceinline__ void keep(const StripMaker& m) const {
 #pragma unroll
