@@ -137,10 +137,22 @@ struct StripMaker {
     }
   }
   using Halves = std::uint32_t[T::kStep / 4];
-  /// Of 64 rows with 64 rows: a thread's accumulators, times a factor, as float16.
-  static __device__ __forceinline__ void round(Halves& halves, const float (&products)[T::kStep / 2], float factor) {
+  /// Of 64 rows with batches of 64 rows: a thread's accumulators, times a factor, as float16. Mostly all scales are the same.
+  template <int kBatches>
+  static __device__ __forceinline__ void round(Halves (&halves)[kBatches], float (&products)[kBatches][T::kStep / 2], float factor) {
+    if (factor != 1) {
 #pragma unroll
-    for (int n = 0; n < T::kStep / 4; ++n) halves[n] = halves_of(products[2 * n] * factor, products[2 * n + 1] * factor);
+      for (int b = 0; b < kBatches; ++b) {
+#pragma unroll
+        for (float& x : products[b]) x *= factor;
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kBatches; ++b) {
+#pragma unroll
+      for (int n = 0; n < T::kStep / 4; ++n) halves[b][n] = halves_of(products[b][2 * n], products[b][2 * n + 1]);
+      pin(halves[b]);
+    }
   }
   /// To lines of so many numbers, from a column on.
   template <int kPitch>
@@ -153,27 +165,27 @@ struct StripMaker {
   /// What a warpgroup of queries does: products with the rows of a batch. A warp alone reads what it stores.
   struct OfQueries {
     std::uint32_t q[4 * kSlices];
-    float products[T::kStep / 2];
+    float products[1][T::kStep / 2];
 
     __device__ __forceinline__ void ask(const StripMaker& m, int batch) {
       const std::uint64_t rows = matrix(m.shared.of_queries[slot<T::kQuerySlots>(batch)], 0);
-      pin(products);
+      pin(products[0]);
       products_begin();
 #pragma unroll
-      for (int n = 0; n < kSlices; ++n) multiply(products, q, rows, n);
+      for (int n = 0; n < kSlices; ++n) multiply(products[0], q, rows, n);
       products_commit();
     }
     __device__ __forceinline__ void wait() {
       products_wait<0>();
-      pin(products);
+      pin(products[0]);
     }
     /// Batches of even number are there twice, so that each two that follow each other do so in memory.
-    __device__ __forceinline__ void keep(const StripMaker& m, int batch) const {
-      Halves halves;
+    __device__ __forceinline__ void keep(const StripMaker& m, int batch) {
+      Halves halves[1];
       round(halves, products, m.w.query_factor);
       __syncwarp();
-      m.store(m.shared.query_products[m.group], (batch & 1) * T::kStep, halves);
-      if ((batch & 1) == 0) m.store(m.shared.query_products[m.group], 2 * T::kStep, halves);
+      m.store(m.shared.query_products[m.group], (batch & 1) * T::kStep, halves[0]);
+      if ((batch & 1) == 0) m.store(m.shared.query_products[m.group], 2 * T::kStep, halves[0]);
       __syncwarp();
     }
   };
@@ -193,20 +205,18 @@ struct StripMaker {
       }
       products_begin();
 #pragma unroll
-      for (int b = 0; b <= T::kGroups; ++b) {
+      for (int n = 0; n < kSlices; ++n) {
 #pragma unroll
-        for (int n = 0; n < kSlices; ++n) multiply(products[b], k, rows[b], n);
-        products_commit();
+        for (int b = 0; b <= T::kGroups; ++b) multiply(products[b], k, rows[b], n);
       }
+      products_commit();
     }
-    /// Batches are rounded while those after them are made. What is left to do when the products before may go is storing.
-    template <int kBatch = 0>
+    /// What is left to do when the products before may go is storing.
     __device__ __forceinline__ void wait(const StripMaker& m) {
-      products_wait<T::kGroups - kBatch>();
-      pin(products[kBatch]);
-      round(halves[kBatch], products[kBatch], m.w.key_factor);
-      pin(halves[kBatch]);
-      if constexpr (kBatch < T::kGroups) wait<kBatch + 1>(m);
+      products_wait<0>();
+#pragma unroll
+      for (int b = 0; b <= T::kGroups; ++b) pin(products[b]);
+      round(halves, products, m.w.key_factor);
     }
     __device__ __forceinline__ void keep(const StripMaker& m) const {
 #pragma unroll
