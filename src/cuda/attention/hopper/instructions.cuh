@@ -240,8 +240,8 @@ __device__ __forceinline__ std::uint64_t matrix(const void* p, int panel_bytes) 
 __device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes) { return matrix + (bytes >> 4); }
 
 /// `shared`: a and b from shared memory, channels along K in both; keep 0: what d held is not added to. `registers`: a from registers, b
-/// from shared memory with channels along N. `by_rows`: the same with channels along K; begin_by_rows does not add to what d held. `across`: a from shared memory with its rows along
-/// a panel, b with channels along N.
+/// from shared memory with channels along N. `by_rows`: the same with channels along K; begin_by_rows does not add to what d held.
+/// `across`: a from shared memory with its rows along a panel, b with channels along N.
 template <class Element, int kColumns>
 struct Product;
 

@@ -229,6 +229,12 @@ constexpr Case kCases[] = {
     {400, 300, 64, 70, 30, false, true, true, true, true, kNone, 3},
     {300, 400, 128, 100, 40, true, true, true, false, false, kNone, 3},
     {400, 441, 64, 177, 177, true, false, true, true, true, kNone, 10, 128},
+    {390, 390, 64, 90, 60, false, true, false, true, true, kNone},
+    {260, 420, 128, 40, 130, false, false, true, true, false, kNone},
+    {700, 700, 64, 100, 80, false, true, true, false, false, 150},
+    {300, 300, 128, 400, 400, false, true, true, true, true, kNone},
+    {577, 610, 48, 30, 200, true, false, true, false, false, 90},
+    {389, 389, 128, 0, 6, false, true, true, false, true, 3},
 };
 
 TEST(HopperStrip, scores_find_their_products) {

@@ -26,7 +26,7 @@ struct StripMaker {
   Shared& shared;
   const StripWork& w;
   const Work at;
-  const int group = threadIdx.x / 128;  // of 64 queries; that of keys behind them
+  const int group = __shfl_sync(~0U, threadIdx.x / 128, 0);  // of 64 queries; that of keys behind them. By a lane: so it is one of a warp
   const int row = at.row + kStripQueries * group;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;  // of a warpgroup
   int begin;                                                       // the first key of the block
@@ -79,21 +79,23 @@ struct StripMaker {
     const auto row_of = [&](int x) { return std::int64_t{min(max(first + x, -c.left), c.right)}; };
     bring_rows(lines, table.row(0, c.left, at.head), static_cast<int>(table.strides[1]), table.width, row_of, [&](int) { return is_step; });
   }
-  template <bool kOfQueries, bool kOfKeys>
-  __device__ __forceinline__ void bring_batches(int n, bool is_step) const {
-    if (kOfQueries) bring_batch(shared.of_queries[slot<T::kQuerySlots>(n)], w.of_queries, n, is_step);
-    if (kOfKeys) bring_batch(shared.of_keys[slot<T::kKeySlots>(n)], w.of_keys, n, is_step);
+  __device__ __forceinline__ void bring_of_queries(int n, bool is_step) const {
+    bring_batch(shared.of_queries[slot<T::kQuerySlots>(n)], w.of_queries, n, is_step);
+  }
+  __device__ __forceinline__ void bring_of_keys(int n, bool is_step) const {
+    bring_batch(shared.of_keys[slot<T::kKeySlots>(n)], w.of_keys, n, is_step);
   }
   /// What products of a step read and those of the one before did not. No step: zeros come, without a branch, since products run.
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void bring_step(int step, bool is_step) const {
-    if (kOfKeys) bring_keys(step, is_step);
-    bring_batches<kOfQueries, kOfKeys>(step + 1, is_step);
+    if (kOfQueries) bring_of_queries(step + 1, is_step);
+    if (kOfKeys) bring_of_keys(step + 1, is_step), bring_keys(step, is_step);
     attention::mma::copies_commit();
   }
-  /// Until what this thread brought is there, for products, too.
+  /// Until what this thread brought, but for its last groups of copies, is there for the block's products.
+  template <int kPending = 0>
   static __device__ __forceinline__ void arrive() {
-    attention::mma::copies_wait<0>();
+    attention::mma::copies_wait<kPending>();
     fence_async();
     named_sync(kIsThere, T::kThreads);
   }
@@ -134,47 +136,56 @@ struct StripMaker {
       Product64::by_rows(products, x + 4 * n, slice(rows, n));
     }
   }
-  /// Of 64 rows with 64 rows: four and four halves of a thread's accumulators to lines of so many numbers, from a column on.
-  template <bool kScales, int kPitch>
-  __device__ __forceinline__ void store(std::uint16_t (*lines)[kPitch], int column, const float (&products)[T::kStep / 2],
-                                        float factor) const {
-    const std::uint32_t to_line = shared_address(&lines[16 * warp + lane % 16][column + lane / 16 * 8]);
-    const auto scaled = [&](int n) { return kScales ? products[n] * factor : products[n]; };
+  using Halves = std::uint32_t[T::kStep / 4];
+  /// Of 64 rows with batches of 64 rows: a thread's accumulators, times a factor, as float16. Mostly all scales are the same.
+  template <int kBatches>
+  static __device__ __forceinline__ void round(Halves (&halves)[kBatches], float (&products)[kBatches][T::kStep / 2], float factor) {
+    if (factor != 1) {
 #pragma unroll
-    for (int c = 0; c < T::kStep / 8; c += 2) {
-      std::uint32_t x[4];
+      for (int b = 0; b < kBatches; ++b) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] = halves_of(scaled(4 * c + 2 * i), scaled(4 * c + 2 * i + 1));
-      store_blocks(to_line + 16 * c, x[0], x[1], x[2], x[3]);
+        for (float& x : products[b]) x *= factor;
+      }
     }
+#pragma unroll
+    for (int b = 0; b < kBatches; ++b) {
+#pragma unroll
+      for (int n = 0; n < T::kStep / 4; ++n) halves[b][n] = halves_of(products[b][2 * n], products[b][2 * n + 1]);
+      pin(halves[b]);
+    }
+  }
+  /// To lines of so many numbers, from a column on.
+  template <int kPitch>
+  __device__ __forceinline__ void store(std::uint16_t (*lines)[kPitch], int column, const Halves& x) const {
+    const std::uint32_t to_line = shared_address(&lines[16 * warp + lane % 16][column + lane / 16 * 8]);
+#pragma unroll
+    for (int n = 0; n < T::kStep / 4; n += 4) store_blocks(to_line + 8 * n, x[n], x[n + 1], x[n + 2], x[n + 3]);
   }
 
   /// What a warpgroup of queries does: products with the rows of a batch. A warp alone reads what it stores.
   struct OfQueries {
     std::uint32_t q[4 * kSlices];
-    float products[T::kStep / 2];
+    float products[1][T::kStep / 2];
 
     __device__ __forceinline__ void ask(const StripMaker& m, int batch) {
       const std::uint64_t rows = matrix(m.shared.of_queries[slot<T::kQuerySlots>(batch)], 0);
-      pin(products);
+      pin(products[0]);
       products_begin();
 #pragma unroll
-      for (int n = 0; n < kSlices; ++n) multiply(products, q, rows, n);
+      for (int n = 0; n < kSlices; ++n) multiply(products[0], q, rows, n);
       products_commit();
     }
     __device__ __forceinline__ void wait() {
       products_wait<0>();
-      pin(products);
+      pin(products[0]);
     }
     /// Batches of even number are there twice, so that each two that follow each other do so in memory.
-    template <bool kScales>
-    __device__ __forceinline__ void keep(const StripMaker& m, int batch) const {
-      m.store<kScales>(m.shared.query_products[m.group], (batch & 1) * T::kStep, products, m.w.query_factor);
-      if ((batch & 1) == 0) m.store<kScales>(m.shared.query_products[m.group], 2 * T::kStep, products, m.w.query_factor);
-    }
-    __device__ __forceinline__ void keep(const StripMaker& m, int batch) const {
+    __device__ __forceinline__ void keep(const StripMaker& m, int batch) {
+      Halves halves[1];
+      round(halves, products, m.w.query_factor);
       __syncwarp();
-      m.w.query_factor == 1 ? keep<false>(m, batch) : keep<true>(m, batch);
+      m.store(m.shared.query_products[m.group], (batch & 1) * T::kStep, halves[0]);
+      if ((batch & 1) == 0) m.store(m.shared.query_products[m.group], 2 * T::kStep, halves[0]);
       __syncwarp();
     }
   };
@@ -182,6 +193,7 @@ struct StripMaker {
   struct OfKeys {
     std::uint32_t k[4 * kSlices];
     float products[T::kGroups + 1][T::kStep / 2];
+    Halves halves[T::kGroups + 1];
 
     __device__ __forceinline__ void ask(const StripMaker& m, int step) {
       m.read_keys(k, step);
@@ -199,17 +211,17 @@ struct StripMaker {
       }
       products_commit();
     }
-    __device__ __forceinline__ void wait() {
+    /// What is left to do when the products before may go is storing.
+    __device__ __forceinline__ void wait(const StripMaker& m) {
       products_wait<0>();
 #pragma unroll
       for (int b = 0; b <= T::kGroups; ++b) pin(products[b]);
+      round(halves, products, m.w.key_factor);
     }
-    template <bool kScales>
-    __device__ __forceinline__ void keep_all(const StripMaker& m) const {
+    __device__ __forceinline__ void keep(const StripMaker& m) const {
 #pragma unroll
-      for (int b = 0; b <= T::kGroups; ++b) m.store<kScales>(m.shared.key_products, b * T::kStep, products[b], m.w.key_factor);
+      for (int b = 0; b <= T::kGroups; ++b) m.store(m.shared.key_products, b * T::kStep, halves[b]);
     }
-    __device__ __forceinline__ void keep(const StripMaker& m) const { m.w.key_factor == 1 ? keep_all<false>(m) : keep_all<true>(m); }
   };
 
   // ---- Strips, by a warpgroup of queries ----
@@ -285,6 +297,7 @@ struct StripMaker {
     };
     named_sync(kIsThere, T::kThreads);
     if (kOfQueries) of.ask(*this, near - group), of.wait(), of.keep(*this, near - group);
+    named_sync(kIsThere, T::kThreads);
     ask(near - group + 1);
     keep(near - group + 1);
     named_sync(kIsThere, T::kThreads);
@@ -299,13 +312,16 @@ struct StripMaker {
   template <bool kOfQueries, bool kOfKeys>
   __device__ __forceinline__ void multiply_keys(int near, int last) const {
     OfKeys of;
-    for (int n = near - T::kGroups + 1; n <= near; ++n) bring_batches<kOfQueries, kOfKeys>(n, true);
+    for (int n = near - T::kGroups + 1; kOfQueries && n <= near; ++n) bring_of_queries(n, true);
+    attention::mma::copies_commit();
+    for (int n = near - T::kGroups + 1; kOfKeys && n <= near; ++n) bring_of_keys(n, true);
     bring_step<kOfQueries, kOfKeys>(near, true);
+    arrive<1>();  // queries meet the batches before those of the first step
     arrive();
     for (int step = near; step < last; ++step) {
       if (kOfKeys) of.ask(*this, step);
       bring_step<kOfQueries, kOfKeys>(step + 1, step + 1 < last);
-      if (kOfKeys) of.wait();
+      if (kOfKeys) of.wait(*this);
       named_sync(kIsRead, T::kThreads);
       if (kOfKeys) of.keep(*this);
       arrive();
