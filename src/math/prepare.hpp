@@ -84,6 +84,20 @@ PHASOR_HD inline float short_quotient(float x, float scale, float reciprocal) {
 }
 PHASOR_HD inline bool has_short_quotients(float scale) { return has_quotients(scale) && (bit_cast<u32>(scale) & 0x7fffffU) != 0x7fffffU; }
 
+/// The same where a quotient is no infinity, as by a scale that was made of the largest magnitude: the remainder's sign is such that a zero
+/// keeps its own.
+PHASOR_HD inline float small_quotient(float x, float scale, float reciprocal) {
+  const float first = x * reciprocal;
+  return fmaf(-fmaf(first, scale, -x), reciprocal, first);
+}
+/// And of any scale that was made so and is normal or infinite: its power of two apart, which x is divided by exactly.
+PHASOR_HD inline float any_small_quotient(float x, float scale) {
+  const u32 exponent = bit_cast<u32>(scale) >> 23;
+  const float digits = bit_cast<float>((bit_cast<u32>(scale) & 0x7fffffU) | 0x3f800000U);
+  const float power = bit_cast<float>(exponent == 255 ? 0U : (254U - exponent) << 23);
+  return quotient(x * power, digits, 1.0F / digits);
+}
+
 /// Whether x / scale and x * (1 / scale) are the same number of e4m3 for every x of so many binary digits. A product of the reciprocal is
 /// off by less than 2^-22 of it, so they are, unless x / scale is as near to a middle of two numbers of e4m3, which are 16 to 31 sixteenths
 /// times powers of two: those times the scale are so near to an x.

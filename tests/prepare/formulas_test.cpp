@@ -165,6 +165,33 @@ TEST(PrepareFormulas, short_quotients_are_divisions) {
   }
 }
 
+/// And by scales that are made of a largest magnitude, whose quotients are small: every number up to it.
+TEST(PrepareFormulas, quotients_by_made_scales_are_divisions) {
+  Random random(14);
+  unsigned by_any = 0;
+  for (int i = 0; i < 120; ++i) {
+    const math::One<float> d;
+    const bool is_f16 = i % 2 == 1;
+    const auto widened = [&](math::u32 bits) { return is_f16 ? math::widen_f16(d, bits) : math::widen_bf16(d, bits); };
+    const math::u32 infinity = is_f16 ? 0x7c00 : 0x7f80;
+    const math::u32 most = i < 2 ? infinity : i < 4 ? infinity - 1 : static_cast<math::u32>(random.bits() % infinity);
+    const float scale = i % 6 == 4 ? std::nextafter(std::ldexp(1.0F, static_cast<int>(random.bits() % 40) - 20), 0.0F)
+                                   : math::made_scale(widened(most), 448.0F, 0x1p-126F);
+    const bool is_short = math::has_short_quotients(scale);
+    by_any += is_short ? 0 : 1;
+    const float reciprocal = 1.0F / scale;
+    for (math::u32 bits = 0; bits < 0x10000; ++bits) {
+      const float x = widened(bits);
+      if (x != x || std::fabs(x) > 449 * scale) continue;
+      const std::uint32_t is = job::stored_bits(Storage::f8_e4m3, x / scale);
+      ASSERT_EQ(job::stored_bits(Storage::f8_e4m3, math::any_small_quotient(x, scale)), is) << x << " / " << scale;
+      if (!is_short) continue;
+      ASSERT_EQ(job::stored_bits(Storage::f8_e4m3, math::small_quotient(x, scale, reciprocal)), is) << x << " / " << scale;
+    }
+  }
+  EXPECT_GE(by_any, 20U);
+}
+
 /// And products of a reciprocal, where they may be taken: every number of both formats, by any scales and by some next to those that may
 /// not.
 TEST(PrepareFormulas, products_of_reciprocals_are_divisions) {

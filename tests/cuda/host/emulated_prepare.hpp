@@ -108,6 +108,10 @@ struct EmulatedBlock : EmulatedCopies {
   void swap(Held& held, const Numbers& numbers) {
     exchange_in_warp<std::remove_pointer_t<decltype(numbers(held.state))>, numbers_each>(numbers(held.state), apart);
   }
+  static void wait_in_warp() {
+    unsigned nothing = 0;
+    any_in_warp(nothing);
+  }
   template <class Has, class Body>
   void in_warps_of(const Has& has, const Body& body) {
     unsigned bits = has(own()) ? 1 : 0;

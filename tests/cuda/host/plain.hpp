@@ -25,6 +25,7 @@ struct HostPlainBlock : HostSquadBlock {
     ++squad_rows_again;
     cuda::make_plain_row_again(work, place, shared, *this);
   }
+  static void wait_in_warp() {}
   template <class Has, class Body>
   void in_warps_of(const Has& /*has*/, const Body& body) {
     body();

@@ -325,6 +325,7 @@ TEST(PrepareRoutes, plain_calls_of_mla_have_heads_of_known_channels) {
                      {"scales that are multiplied with", [](job::PrepareJob& j) { keys(j).multiplies = true; }},
                      {"scales that are apart", [](job::PrepareJob& j) { keys(j).scale_strides[3] = 8; }},
                      {"scales beside the cache", [](job::PrepareJob& j) { keys(j).scale_strides[1] = 16; }},
+                     {"scales as small as any", [](job::PrepareJob& j) { keys(j).least_scale = 0; }},
                      {"e5m2", [](job::PrepareJob& j) { keys(j).storage = Storage::f8_e5m2; }},
                      {"what is turned elsewhere", [](job::PrepareJob& j) { j.operands[1].sinks[1].strides[1] *= 2; }}});
   job::PrepareJob alone = plain_latent_job(true);

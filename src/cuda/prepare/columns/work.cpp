@@ -30,6 +30,7 @@ ColumnWork column_work(const job::PrepareJob& job) {
   ColumnWork work;
   work.places = job.places;
   work.operand = squad_operand(job, operand);
+  multiply_by_reciprocal(work.operand, job.turn.dtype);
   work.tokens = job.turn.tokens;
   work.batch = job.turn.batch;
   work.heads = static_cast<int>(operand.heads);

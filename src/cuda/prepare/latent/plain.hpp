@@ -263,8 +263,8 @@ struct PlainLatentMaker {
       Vector<std::uint32_t, 2> codes = {};
       asked_once(math::has_short_quotients(scale), [&](auto is_short) {
         const auto scaled = [&](float x) {
-          if constexpr (decltype(is_short)::value) return math::short_quotient(x, scale, reciprocal);
-          return x / scale;
+          if constexpr (decltype(is_short)::value) return math::small_quotient(x, scale, reciprocal);
+          return math::any_small_quotient(x, scale);
         };
         unrolled<4>([&](auto k) {
           const TwoFloats<dtype> x(state.latent[v].at[k]);

@@ -20,7 +20,7 @@ bool is_stored_whole(const job::PrepareJob& job, const job::PrepareSink& sink) {
 }
 bool is_stored_by_groups(const job::PrepareSink& sink, DType dtype) {
   return sink.storage == Storage::f8_e4m3 && sink.scales == CacheScales::Kind::made && sink.group == kGroup && !sink.powers_of_two &&
-         !sink.multiplies && sink.scale_strides[3] == sizeof(float) && is_of_neighbours(sink, dtype);
+         !sink.multiplies && sink.least_scale >= 0x1p-126F && sink.scale_strides[3] == sizeof(float) && is_of_neighbours(sink, dtype);
 }
 bool has_plain_sinks(const job::PrepareJob& job, const job::PrepareOperand& k) {
   const job::PrepareSink& first = k.sinks[0];

@@ -34,11 +34,12 @@ struct alignas(16) PlainShared {
   float sin[kPlainPairs];
   std::byte* out[job::kPrepareOperands];  // where the token goes; null: nowhere
 };
-/// Of a block that walks: of a token and of the next, so that nobody waits for those who have not turned theirs yet, and places of tokens,
-/// which are found together.
+/// Of a block that walks: of a token and of the next, so that nobody waits for those who have not turned theirs yet, and places and
+/// positions of tokens, which are found together.
 struct PlainWalk {
   PlainShared rows[2];
   job::TokenPlace places[kWalkPlaces];
+  math::u64 positions[kWalkPlaces];
 };
 PHASOR_HD constexpr int value_at(int pair) { return ((pair >> 2 & 1) * kPlainLanes + (pair >> 3)) * 4 + (pair & 3); }
 

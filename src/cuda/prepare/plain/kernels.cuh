@@ -20,6 +20,7 @@ struct PlainBlock : SquadBlock {
     const unsigned own = body(static_cast<int>(threadIdx.x));
     return __syncthreads_or(static_cast<int>(own)) == 0 ? 0 : of_all(own);
   }
+  __device__ static void wait_in_warp() { __syncwarp(); }
   template <class Has, class Body>
   __device__ void in_warps_of(const Has& has, const Body& body) {
     if (__any_sync(0xffffffff, has(static_cast<int>(threadIdx.x))) != 0) body();

@@ -28,7 +28,8 @@ struct PlainMaker {
   SquadWorkAt work;
   SquadPlace place;
   PlainShared& shared;
-  const job::TokenPlace* found = nullptr;  // of a token of a walk
+  const job::TokenPlace* found = nullptr;     // of a token of a walk
+  const math::u64* known_position = nullptr;  // likewise, but of its first ones
 
   PHASOR_HD static int lane(int thread) { return thread % kPlainLanes; }
   PHASOR_HD Spot spot_of(int thread) const {
@@ -50,7 +51,8 @@ struct PlainMaker {
     block.depend();
     const SineSource& sines = work.shape().sines;
     const unsigned axis = turns && sines.many_axes ? work.axis_of_pair[thread] : 0U;
-    if (turns) asked.position = position_bits(sines, axis, place.batch, place.token);
+    if (turns)
+      asked.position = Knows::walks && known_position != nullptr ? *known_position : position_bits(sines, axis, place.batch, place.token);
     load(thread, state);
     if constexpr (Knows::few) {
       state.slot = asked_slot();
@@ -191,9 +193,9 @@ PHASOR_HD inline void make_plain_row_again(const SquadWorkAt& work, const SquadP
   });
 }
 
-/// Block: as of prepare_heads, and `in_warps_of(has, body)` runs body() in the warps in which has(thread) of some thread, at least;
-/// `depend()` waits for whoever wrote what is read; `swap<apart, count>(held, numbers)` makes of the first of numbers(state) those of the
-/// thread `apart` away.
+/// Block: as of prepare_heads, and `wait_in_warp()` waits for the thread's warp; `in_warps_of(has, body)` runs body() in the warps in which
+/// has(thread) of some thread, at least; `depend()` waits for whoever wrote what is read; `swap<apart, count>(held, numbers)` makes of the
+/// first of numbers(state) those of the thread `apart` away.
 template <class Knows, class Block>
 PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block) {
   using Maker = PlainMaker<Knows>;
@@ -222,22 +224,30 @@ PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block
              [&](auto rests) { block.each([&](int thread) { maker.template finish<decltype(rests)::value>(thread, held.of(thread)); }); });
 }
 
-/// Tokens first.token, first.token + step, ... of a batch row: pages take three reads one after the other to be found, so many tokens' are
-/// found at once.
+/// What is of a walk's next tokens, a lane of the last warp each: pages take three reads one after the other to be found.
+PHASOR_HD inline void find_next(const SquadWorkAt& work, const SquadPlace& place, int lane, PlainWalk& shared) {
+  const SineSource& sines = work.shape().sines;
+  shared.places[lane] = job::place_of(work.job().places, place.batch, place.token, work.job().turn.tokens);
+  if (!sines.many_axes) shared.positions[lane] = position_bits(sines, 0, place.batch, place.token);
+}
+/// Tokens first.token, first.token + step, ... of a batch row. The last warp finds their places, which its last thread alone asks for,
+/// while the others begin the first; the positions are for all, who have met at a barrier when they need those of the second.
 template <class Knows, class Block>
 PHASOR_HD inline void walk_plain(const SquadWorkAt& work, const SquadPlace& first, int step, PlainWalk& shared, Block& block) {
   const auto tokens = static_cast<int>(work.job().turn.tokens);
+  const bool knows_positions = !work.shape().sines.many_axes;
   block.depend();
   for (int64_t from = first.token; from < tokens; from += int64_t{kWalkPlaces} * step) {
     block.each([&](int thread) {
-      const int64_t token = from + int64_t{thread} * step;
-      if (thread >= kWalkPlaces || token >= tokens) return;
-      shared.places[thread] = job::place_of(work.job().places, first.batch, token, tokens);
+      const int lane = thread - (block.threads() - kWalkPlaces);
+      const int64_t token = from + int64_t{lane} * step;
+      if (lane >= 0 && token < tokens) find_next(work, {first.batch, static_cast<int>(token), 0}, lane, shared);
     });
-    block.wait();
+    block.wait_in_warp();
     for (int i = 0; i < kWalkPlaces && from + int64_t{i} * step < tokens; ++i) {
       const SquadPlace here = {first.batch, static_cast<int>(from + int64_t{i} * step), first.first_head};
-      prepare_plain<Knows>({work, here, shared.rows[i % 2], shared.places + i}, block);
+      const math::u64* const position = knows_positions && i > 0 ? shared.positions + i : nullptr;
+      prepare_plain<Knows>({work, here, shared.rows[i % 2], shared.places + i, position}, block);
     }
   }
 }

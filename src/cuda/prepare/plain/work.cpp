@@ -35,18 +35,6 @@ bool is_plain(const SquadWork& work) {
   return true;
 }
 
-namespace {
-
-/// Division by a scale is most of what 8 bits take: where a product gives the same numbers, it is a product.
-void multiply_by_reciprocal(SquadOperand& operand, DType dtype) {
-  if (operand.storage != Storage::f8_e4m3 || operand.scales != CacheScales::Kind::given || operand.multiplies) return;
-  if (!math::has_products(operand.scale, dtype == DType::f16 ? 11 : 8)) return;
-  operand.scale = 1.0F / operand.scale;
-  operand.multiplies = true;
-}
-
-}  // namespace
-
 PlainCall plain_call(SquadWork& work, bool few) {
   const job::PrepareJob& job = work.job;
   SquadShape& shape = work.shape;

@@ -151,6 +151,13 @@ SquadOperand squad_operand(const job::PrepareJob& job, const job::PrepareOperand
   return to;
 }
 
+void multiply_by_reciprocal(SquadOperand& operand, DType dtype) {
+  if (operand.storage != Storage::f8_e4m3 || operand.scales != CacheScales::Kind::given || operand.multiplies) return;
+  if (!math::has_products(operand.scale, dtype == DType::f16 ? 11 : 8)) return;
+  operand.scale = 1.0F / operand.scale;
+  operand.multiplies = true;
+}
+
 bool is_for_squads(const job::PrepareJob& job) {
   const std::int64_t width = job.operands[0].head_dim;
   if (width != 64 && width != 128 && width != 256) return false;

@@ -32,6 +32,8 @@ int sink_shift(const job::PrepareSink& sink);
 /// What is of the token: its row, its slot.
 SquadShape token_shape(const job::PrepareJob& job);
 SquadOperand squad_operand(const job::PrepareJob& job, const job::PrepareOperand& from);
+/// Of e4m3 with one scale: division is most of what 8 bits take, and where a product gives the same numbers, it becomes a product.
+void multiply_by_reciprocal(SquadOperand& operand, DType dtype);
 void set_sink(SquadOperand& to, const job::PrepareSink& sink, std::int64_t heads, DType dtype);
 
 struct SquadLaunch {
