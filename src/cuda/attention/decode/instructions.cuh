@@ -13,14 +13,28 @@ namespace phasor::cuda::decode {
 
 __device__ inline std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
 
+/// What L2 does with what is read once: it goes first, so that what blocks write, and are soon asked for, stays.
+__device__ inline std::uint64_t read_once() {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\n" : "=l"(policy));
+  return policy;
+}
 /// 16 bytes from global to shared memory, on their own. What is brought together is a key of kRowBytes: beyond it lies another head's.
 template <int kRowBytes>
-__device__ inline void copy_16(std::uint32_t to, const void* from) {
+__device__ inline void copy_16(std::uint32_t to, const void* from, [[maybe_unused]] std::uint64_t policy) {
+#if PHASOR_DECODE_EVICT
+  if constexpr (kRowBytes >= PHASOR_DECODE_PREFETCH) {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "l"(policy) : "memory");
+  } else {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "l"(policy) : "memory");
+  }
+#else
   if constexpr (kRowBytes >= PHASOR_DECODE_PREFETCH) {
     asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
   } else {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
   }
+#endif
 }
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 /// Until at most so many groups of copies are under way.
@@ -108,6 +122,19 @@ __device__ inline uint2 widened_f8(std::uint32_t four) {
         : "r"(four));
   }
   return result;
+#endif
+}
+
+/// The launch behind this one may begin when every block has said so or ended: it waits for what blocks write by wait_for_launch_before.
+/// That waits for nothing where the launch was not allowed to begin early.
+__device__ inline void let_next_launch_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_launch_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\n" ::: "memory");
 #endif
 }
 

@@ -165,7 +165,7 @@ __device__ __forceinline__ void decode_block(const DecodeWork& work, unsigned x,
   const int team = warp % S::kTeam;
   const int part = warp / S::kTeam;
   const std::uint32_t queries = shared_address(query_memory) + team * S::kWarpRows * S::kWidth * 2;
-  HeldQueries<S> held;
+  HeldQueries<S> held = {};
   hold_queries<S>(queries, held);
   const Row* const rows = block_rows + team * S::kWarpRows;
   const float scale = work.scale * scale_of(work.k, block.key_head) * kLog2E;

@@ -9,6 +9,7 @@ namespace phasor::cuda::decode {
 
 template <class S>
 __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_blocks(const __grid_constant__ DecodeWork work) {
+  let_next_launch_begin();
   extern __shared__ __align__(kAlignment) std::byte memory[];
   decode_block<S>(work, blockIdx.x, blockIdx.y, memory);
 }

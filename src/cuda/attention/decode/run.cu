@@ -19,6 +19,30 @@ Kernel kernel_for(const DecodeWork& work) {
   return work.storage == Storage::f8_e4m3 ? kernel_e4m3(work) : kernel_e5m2(work);
 }
 
+/// Whether a launch may begin before the one in front of it has ended.
+bool overlaps() {
+  int device = 0;
+  int major = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return false;
+  return PHASOR_DECODE_EARLY && cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
+}
+/// Behind the splits: its blocks are there when those end.
+cudaError_t launch_merge(const DecodeWork& work, cudaStream_t stream) {
+  const auto rows = static_cast<unsigned>(rows_of(work) * work.key_heads);
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3((rows + kWarps - 1) / kWarps, static_cast<unsigned>(work.batch));
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = work.splits > 0 && overlaps() ? 1 : 0;
+  DecodeWork parameter = work;
+  void* parameters[] = {&parameter};
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(&merge_rows), parameters);
+}
+
 }  // namespace
 
 bool fits(const DecodeWork& work, Device device) {
@@ -30,21 +54,16 @@ bool fits(const DecodeWork& work, Device device) {
 
 Status run(const char* where, const DecodeWork& work, void* stream) {
   const Kernel kernel = kernel_for(work);
-  const auto rows = static_cast<unsigned>(rows_of(work));
-  const unsigned chunks = (rows + kernel.rows - 1) / kernel.rows;
-  const auto heads = static_cast<unsigned>(work.key_heads);
-  const auto batch = static_cast<unsigned>(work.batch);
+  const unsigned chunks = static_cast<unsigned>(rows_of(work) + kernel.rows - 1) / static_cast<unsigned>(kernel.rows);
+  const dim3 grid(chunks * static_cast<unsigned>(work.splits * work.key_heads), static_cast<unsigned>(work.batch));
   DecodeWork parameter = work;
   void* parameters[] = {&parameter};
   cudaError_t error = cudaFuncSetAttribute(kernel.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
   if (error == cudaSuccess && work.splits > 0) {
-    error = cudaLaunchKernel(kernel.kernel, dim3(chunks * static_cast<unsigned>(work.splits) * heads, batch), dim3(kThreads), parameters,
-                             static_cast<std::size_t>(kernel.shared_bytes), static_cast<cudaStream_t>(stream));
+    error = cudaLaunchKernel(kernel.kernel, grid, dim3(kThreads), parameters, static_cast<std::size_t>(kernel.shared_bytes),
+                             static_cast<cudaStream_t>(stream));
   }
-  if (error != cudaSuccess) return status_of(where, error);
-  const auto merge = reinterpret_cast<const void*>(&merge_rows);
-  return status_of(where, cudaLaunchKernel(merge, dim3((rows * heads + kWarps - 1) / kWarps, batch), dim3(kThreads), parameters, 0,
-                                           static_cast<cudaStream_t>(stream)));
+  return status_of(where, error == cudaSuccess ? launch_merge(work, static_cast<cudaStream_t>(stream)) : error);
 }
 
 }  // namespace phasor::cuda::decode
