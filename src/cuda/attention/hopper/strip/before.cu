@@ -35,9 +35,11 @@ __global__ void __launch_bounds__(kSpreadThreads) spread_rows(const __grid_const
   w.to[(std::int64_t{blockIdx.y} * w.rows + row) * w.vectors + vector] = value;
 }
 
+/// Heads of the same tokens, which lie side by side in memory, run side by side.
 template <class Element>
 __global__ void __launch_bounds__(kEndThreads) ends(const __grid_constant__ EndWork w) {
-  multiply_ends<Element>(w, blockIdx.x, blockIdx.y, blockIdx.z);
+  const unsigned heads = w.heads;
+  multiply_ends<Element>(w, blockIdx.x / heads, blockIdx.x % heads, blockIdx.y);
 }
 
 template <class T>
@@ -81,8 +83,7 @@ Status launch_ends(const char* where, EndWork& work, DType dtype, int batch, voi
   const auto kernel =
       dtype == DType::f16 ? reinterpret_cast<const void*>(&ends<__half>) : reinterpret_cast<const void*>(&ends<__nv_bfloat16>);
   const int of_block = kEndThreads / work.lanes * kEndRows;
-  const Grid grid = {static_cast<unsigned>((work.length + of_block - 1) / of_block), static_cast<unsigned>(work.heads),
-                     static_cast<unsigned>(batch)};
+  const Grid grid = {static_cast<unsigned>((work.length + of_block - 1) / of_block * work.heads), static_cast<unsigned>(batch)};
   return launch(where, {kernel, grid, kEndThreads, 0, stream}, &work);
 }
 
