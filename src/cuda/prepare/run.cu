@@ -48,7 +48,7 @@ Status squads_of(const char* where, const job::PrepareJob& job, const Execution&
       int multiprocessors = 0;
       if (Status s = status_of(where, cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, job.device.index)); !s)
         return s;
-      call = walking(call, walking_blocks(call, std::int64_t{multiprocessors} * kWalkPlainBlocks));
+      call = walking_on(call, std::int64_t{multiprocessors} * kWalkPlainBlocks);
     }
     const void* const kernel = job.turn.dtype == DType::f16 ? plain_kernel_f16(call) : plain_kernel_bf16(call);
     const unsigned(&blocks)[3] = call.launch.blocks;

@@ -108,10 +108,6 @@ struct EmulatedBlock : EmulatedCopies {
   void swap(Held& held, const Numbers& numbers) {
     exchange_in_warp<std::remove_pointer_t<decltype(numbers(held.state))>, numbers_each>(numbers(held.state), apart);
   }
-  static void wait_in_warp() {
-    unsigned nothing = 0;
-    any_in_warp(nothing);
-  }
   template <class Has, class Body>
   void in_warps_of(const Has& has, const Body& body) {
     unsigned bits = has(own()) ? 1 : 0;
@@ -122,12 +118,14 @@ struct EmulatedBlock : EmulatedCopies {
     if (is_first_again()) std::memset(static_cast<void*>(shared.values), 0x7f, sizeof(shared.values));
     cuda::make_row_again(work, place, shared.values, *this);
   }
-  void plain_again(const cuda::SquadWorkAt& work, const cuda::SquadPlace& place, cuda::PlainShared& shared) {
+  void plain_again(const cuda::SquadWorkAt& work, const cuda::SquadPlace& first, int rows_count, cuda::PlainShared* rows) {
     if (is_first_again()) {
-      std::fill(std::begin(shared.cos), std::end(shared.cos), NAN);
-      std::fill(std::begin(shared.sin), std::end(shared.sin), NAN);
+      for (int row = 0; row < rows_count; ++row) {
+        std::fill(std::begin(rows[row].cos), std::end(rows[row].cos), NAN);
+        std::fill(std::begin(rows[row].sin), std::end(rows[row].sin), NAN);
+      }
     }
-    cuda::make_plain_row_again(work, place, shared, *this);
+    cuda::make_plain_rows_again(work, first, rows_count, rows, *this);
   }
 
  private:

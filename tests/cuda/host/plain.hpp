@@ -21,11 +21,10 @@ inline std::map<std::tuple<DType, int, bool, bool, bool>, unsigned> plain_kernel
 
 struct HostPlainBlock : HostSquadBlock {
   static void depend() {}
-  void plain_again(const cuda::SquadWorkAt& work, const cuda::SquadPlace& place, cuda::PlainShared& shared) {
+  void plain_again(const cuda::SquadWorkAt& work, const cuda::SquadPlace& first, int rows_count, cuda::PlainShared* rows) {
     ++squad_rows_again;
-    cuda::make_plain_row_again(work, place, shared, *this);
+    cuda::make_plain_rows_again(work, first, rows_count, rows, *this);
   }
-  static void wait_in_warp() {}
   template <class Has, class Body>
   void in_warps_of(const Has& /*has*/, const Body& body) {
     body();
@@ -55,7 +54,7 @@ void plain_on_host(const cuda::SquadWork& work, const cuda::SquadLaunch& grid) {
           if constexpr (Knows::walks) {
             cuda::walk_plain<Knows>(at, place, static_cast<int>(grid.blocks[0]), walk, block);
           } else {
-            cuda::prepare_plain<Knows>({at, place, walk.rows[0]}, block);
+            cuda::prepare_plain<Knows>({at, place, walk.rows[0][0]}, block);
           }
         });
       }

@@ -55,9 +55,9 @@ std::int64_t vectors_of(const job::PrepareJob& job) {
   return job.turn.batch * job.turn.tokens * channels / 8;
 }
 bool is_small(const job::PrepareJob& job) { return vectors_of(job) < 8000; }
-/// Values by channels behind others that walk over more tokens than are found together.
+/// Values by channels behind others that walk further than both places for rows.
 bool is_short_walk(const job::PrepareJob& job) {
-  if (!cuda::is_for_squads(job) || !cuda::has_columns(job) || job.turn.tokens <= cuda::kWalkPlaces) return false;
+  if (!cuda::is_for_squads(job) || !cuda::has_columns(job) || job.turn.tokens <= 3 * cuda::kMostTogether) return false;
   job::PrepareJob others = job;
   --others.operand_count;
   cuda::SquadWork work = cuda::squad_work(others);

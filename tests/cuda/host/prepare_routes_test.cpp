@@ -378,7 +378,7 @@ TEST(PrepareRoutes, random_calls_walk_on_gpus_of_up_to_175_multiprocessors) {
   ASSERT_TRUE(cuda::is_for_squads(captured) && cuda::is_plain(work));
   const cuda::PlainCall plain = cuda::plain_call(work, cuda::has_few_tokens(captured));
   ASSERT_TRUE(cuda::may_walk(work, plain));
-  EXPECT_TRUE(cuda::walking(plain, cuda::walking_blocks(plain, std::int64_t{175} * cuda::kWalkPlainBlocks)).walks);
+  EXPECT_TRUE(cuda::walking_on(plain, std::int64_t{175} * cuda::kWalkPlainBlocks).walks);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace phasor::cuda {
 constexpr int kPlainChannels = 128;
 constexpr int kPlainPairs = kPlainChannels / 2;
 constexpr int kPlainLanes = 8;                   // threads of a head
-constexpr int kWalkPlaces = 32;                  // found together
+constexpr int kMostTogether = 3;                 // tokens of a block that walks: a thread makes a sine of one of them
 constexpr int kPlainWidth = 8;                   // channels of a vector
 constexpr int kPlainHalfBytes = kPlainChannels;  // from a thread's first vector to its second, in 16 bits
 
@@ -34,13 +34,14 @@ struct alignas(16) PlainShared {
   float sin[kPlainPairs];
   std::byte* out[job::kPrepareOperands];  // where the token goes; null: nowhere
 };
-/// Of a block that walks: of a token and of the next, so that nobody waits for those who have not turned theirs yet, and places and
-/// positions of tokens, which are found together.
+/// Of a block that walks: of the tokens that it has together and of its next ones, so that nobody waits for those who have not turned
+/// theirs yet.
 struct PlainWalk {
-  PlainShared rows[2];
-  job::TokenPlace places[kWalkPlaces];
-  math::u64 positions[kWalkPlaces];
+  PlainShared rows[2][kMostTogether];
 };
+PHASOR_HD constexpr int tokens_together(int threads) {
+  return threads / kPlainPairs < kMostTogether ? threads / kPlainPairs : kMostTogether;
+}
 PHASOR_HD constexpr int value_at(int pair) { return ((pair >> 2 & 1) * kPlainLanes + (pair >> 3)) * 4 + (pair & 3); }
 
 /// Four numbers, read at once.

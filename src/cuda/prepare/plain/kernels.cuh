@@ -10,9 +10,9 @@ namespace phasor::cuda {
 
 struct PlainBlock : SquadBlock {
   __device__ static void depend() { wait_for_earlier(); }
-  __device__ static __noinline__ void plain_again(SquadWorkAt work, SquadPlace place, PlainShared& shared) {
+  __device__ static __noinline__ void plain_again(SquadWorkAt work, SquadPlace first, int count, PlainShared* rows) {
     SquadBlock block;
-    make_plain_row_again(work, place, shared, block);
+    make_plain_rows_again(work, first, count, rows, block);
   }
   /// One barrier where nothing was seen.
   template <class Body>
@@ -20,7 +20,6 @@ struct PlainBlock : SquadBlock {
     const unsigned own = body(static_cast<int>(threadIdx.x));
     return __syncthreads_or(static_cast<int>(own)) == 0 ? 0 : of_all(own);
   }
-  __device__ static void wait_in_warp() { __syncwarp(); }
   template <class Has, class Body>
   __device__ void in_warps_of(const Has& has, const Body& body) {
     if (__any_sync(0xffffffff, has(static_cast<int>(threadIdx.x))) != 0) body();
@@ -46,7 +45,7 @@ __global__ void __launch_bounds__(each == 1 ? kFewPlainThreads : kMostPlainThrea
   PlainBlock block;
   prepare_plain<Knows>({at.work, at.place, shared}, block);
 }
-/// As many blocks as the device has at a time.
+/// Blocks that have some tokens together.
 template <DType dtype, bool norms, bool codes>
 __global__ void __launch_bounds__(kMostPlainThreads, kWalkPlainBlocks) walk_plainly(const __grid_constant__ SquadParameter parameter) {
   using Knows = PlainKnows<dtype, 2, norms, codes, true>;

@@ -28,8 +28,6 @@ struct PlainMaker {
   SquadWorkAt work;
   SquadPlace place;
   PlainShared& shared;
-  const job::TokenPlace* found = nullptr;     // of a token of a walk
-  const math::u64* known_position = nullptr;  // likewise, but of its first ones
 
   PHASOR_HD static int lane(int thread) { return thread % kPlainLanes; }
   PHASOR_HD Spot spot_of(int thread) const {
@@ -51,16 +49,19 @@ struct PlainMaker {
     block.depend();
     const SineSource& sines = work.shape().sines;
     const unsigned axis = turns && sines.many_axes ? work.axis_of_pair[thread] : 0U;
-    if (turns)
-      asked.position = Knows::walks && known_position != nullptr ? *known_position : position_bits(sines, axis, place.batch, place.token);
+    if (turns) asked.position = position_bits(sines, axis, place.batch, place.token);
     load(thread, state);
     if constexpr (Knows::few) {
       state.slot = asked_slot();
     } else if (thread == block.threads() - 1) {
-      const job::TokenPlace placed = Knows::walks ? *found : found_place();
-      for (int o = 0; o < job::kPrepareOperands; ++o) shared.out[o] = out_of(work.shape().operands[o], placed);
+      show_places();
     }
     return turns ? make_value(thread, asked) : 0U;
+  }
+  /// Where the token goes.
+  PHASOR_HD void show_places() const {
+    const job::TokenPlace placed = found_place();
+    for (int o = 0; o < job::kPrepareOperands; ++o) shared.out[o] = out_of(work.shape().operands[o], placed);
   }
   PHASOR_HD void load(int thread, State& state) const {
     const Spot spot = spot_of(thread);
@@ -180,34 +181,28 @@ struct PlainMaker {
   }
 };
 
-/// The row by the definition.
+/// Rows of neighbouring tokens by the definition.
 template <class Block>
-PHASOR_HD inline void make_plain_row_again(const SquadWorkAt& work, const SquadPlace& place, PlainShared& shared, Block& block) {
+PHASOR_HD inline void make_plain_rows_again(const SquadWorkAt& work, const SquadPlace& first, int count, PlainShared* rows, Block& block) {
   block.each([&](int thread) {
-    for (int pair = thread; pair < kPlainPairs; pair += block.threads()) {
-      const auto positions = positions_of<int64_t>(work.rows->positions, place.batch, place.token);
-      const CosSin<float> value = phase_value<float>(work.rows, positions, pair, {});
-      shared.cos[value_at(pair)] = value.cos;
-      shared.sin[value_at(pair)] = value.sin;
+    for (int n = thread; n < count * kPlainPairs; n += block.threads()) {
+      const int row = n / kPlainPairs;
+      const auto positions = positions_of<int64_t>(work.rows->positions, first.batch, first.token + row);
+      const CosSin<float> value = phase_value<float>(work.rows, positions, n % kPlainPairs, {});
+      rows[row].cos[value_at(n % kPlainPairs)] = value.cos;
+      rows[row].sin[value_at(n % kPlainPairs)] = value.sin;
     }
   });
 }
 
-/// Block: as of prepare_heads, and `wait_in_warp()` waits for the thread's warp; `in_warps_of(has, body)` runs body() in the warps in which
+/// Block: as of prepare_heads, and `in_warps_of(has, body)` runs body() in the warps in which
 /// has(thread) of some thread, at least; `depend()` waits for whoever wrote what is read; `swap<apart, count>(held, numbers)` makes of the
 /// first of numbers(state) those of the thread `apart` away.
-template <class Knows, class Block>
-PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block) {
+/// What follows when a token's values are there.
+template <class Knows, class Held, class Block>
+PHASOR_HD inline void finish_plain(const PlainMaker<Knows>& maker, Held& held, unsigned seen, Block& block) {
   using Maker = PlainMaker<Knows>;
   using State = typename Maker::State;
-  typename Block::template PerThread<State> held;
-  const unsigned seen = block.either([&](int thread) { return maker.begin(thread, held.of(thread), block); });
-  // Vectors are read once more then: kept over a call they would be spilled, and a spill waits for its load, in every call.
-  if ((seen & Maker::kDoubts) != 0) {
-    block.plain_again(maker.work, maker.place, maker.shared);
-    block.wait();
-    block.each([&](int thread) { maker.load(thread, held.of(thread)); });
-  }
   const auto norm = [&] {
     using Sums = PlainSums<Knows::dtype, Knows::each>;
     block.each([&](int thread) { held.of(thread).sums.offer(Maker::lane(thread), held.of(thread).heads); });
@@ -224,31 +219,75 @@ PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block
              [&](auto rests) { block.each([&](int thread) { maker.template finish<decltype(rests)::value>(thread, held.of(thread)); }); });
 }
 
-/// What is of a walk's next tokens, a lane of the last warp each: pages take three reads one after the other to be found.
-PHASOR_HD inline void find_next(const SquadWorkAt& work, const SquadPlace& place, int lane, PlainWalk& shared) {
-  const SineSource& sines = work.shape().sines;
-  shared.places[lane] = job::place_of(work.job().places, place.batch, place.token, work.job().turn.tokens);
-  if (!sines.many_axes) shared.positions[lane] = position_bits(sines, 0, place.batch, place.token);
+template <class Knows, class Block>
+PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block) {
+  using Maker = PlainMaker<Knows>;
+  using State = typename Maker::State;
+  typename Block::template PerThread<State> held;
+  const unsigned seen = block.either([&](int thread) { return maker.begin(thread, held.of(thread), block); });
+  // Vectors are read once more then: kept over a call they would be spilled, and a spill waits for its load, in every call.
+  if ((seen & Maker::kDoubts) != 0) {
+    block.plain_again(maker.work, maker.place, 1, &maker.shared);
+    block.wait();
+    block.each([&](int thread) { maker.load(thread, held.of(thread)); });
+  }
+  finish_plain(maker, held, seen, block);
 }
-/// Tokens first.token, first.token + step, ... of a batch row. The last warp finds their places, which its last thread alone asks for,
-/// while the others begin the first; the positions are for all, who have met at a barrier when they need those of the second.
+
+/// Some neighbouring tokens of a row, whose values a block makes together, a pair of one of them each thread: so every warp makes sines
+/// where two of six would, and the others wait less.
+template <class Knows>
+struct PlainWalker {
+  using Maker = PlainMaker<Knows>;
+  SquadWorkAt work;
+  SquadPlace first;
+  int count;
+  PlainShared* rows;
+
+  PHASOR_HD Maker maker(int i) const { return {work, {first.batch, first.token + i, first.first_head}, rows[i]}; }
+  /// Pages take three reads one after the other to be found: a lane of the last warp finds that of a token.
+  PHASOR_HD unsigned begin(int thread, int threads, typename Maker::State& state) const {
+    const int set = static_cast<int>(static_cast<unsigned>(thread) / kPlainPairs);
+    const int pair = static_cast<int>(static_cast<unsigned>(thread) % kPlainPairs);
+    const bool turns = first.first_head < work.shape().turning_heads && set < count;
+    const SineSource& sines = work.shape().sines;
+    Asked asked{};
+    if (turns) asked.step = work.steps[pair];
+    const unsigned axis = turns && sines.many_axes ? work.axis_of_pair[pair] : 0U;
+    if (turns) asked.position = position_bits(sines, axis, first.batch, first.token + set);
+    maker(0).load(thread, state);
+    if (const int finds = threads - 1 - thread; finds < count) maker(finds).show_places();
+    return turns ? maker(set).make_value(pair, asked) : 0U;
+  }
+};
+template <class Knows, class Block>
+PHASOR_HD inline void prepare_together(const PlainWalker<Knows>& walker, Block& block) {
+  using Maker = PlainMaker<Knows>;
+  typename Block::template PerThread<typename Maker::State> held;
+  const unsigned seen = block.either([&](int thread) { return walker.begin(thread, block.threads(), held.of(thread)); });
+  if ((seen & Maker::kDoubts) != 0) {
+    block.plain_again(walker.work, walker.first, walker.count, walker.rows);
+    block.wait();
+    block.each([&](int thread) { walker.maker(0).load(thread, held.of(thread)); });
+  }
+  for (int i = 0;;) {
+    finish_plain(walker.maker(i), held, seen, block);
+    if (++i >= walker.count) return;
+    block.each([&](int thread) { walker.maker(i).load(thread, held.of(thread)); });
+  }
+}
+/// The first.token-th tokens that are together of a batch row, and every step-th after those.
 template <class Knows, class Block>
 PHASOR_HD inline void walk_plain(const SquadWorkAt& work, const SquadPlace& first, int step, PlainWalk& shared, Block& block) {
-  const auto tokens = static_cast<int>(work.job().turn.tokens);
-  const bool knows_positions = !work.shape().sines.many_axes;
+  const int64_t tokens = work.job().turn.tokens;
+  const int together = tokens_together(block.threads());
   block.depend();
-  for (int64_t from = first.token; from < tokens; from += int64_t{kWalkPlaces} * step) {
-    block.each([&](int thread) {
-      const int lane = thread - (block.threads() - kWalkPlaces);
-      const int64_t token = from + int64_t{lane} * step;
-      if (lane >= 0 && token < tokens) find_next(work, {first.batch, static_cast<int>(token), 0}, lane, shared);
-    });
-    block.wait_in_warp();
-    for (int i = 0; i < kWalkPlaces && from + int64_t{i} * step < tokens; ++i) {
-      const SquadPlace here = {first.batch, static_cast<int>(from + int64_t{i} * step), first.first_head};
-      const math::u64* const position = knows_positions && i > 0 ? shared.positions + i : nullptr;
-      prepare_plain<Knows>({work, here, shared.rows[i % 2], shared.places + i, position}, block);
-    }
+  int turn = 0;
+  for (int64_t from = int64_t{first.token} * together; from < tokens; from += int64_t{step} * together) {
+    const int count = tokens - from < together ? static_cast<int>(tokens - from) : together;
+    const SquadPlace here = {first.batch, static_cast<int>(from), first.first_head};
+    prepare_together<Knows>({work, here, count, shared.rows[turn]}, block);
+    turn = 1 - turn;
   }
 }
 

@@ -65,19 +65,20 @@ bool may_walk(const SquadWork& work, const PlainCall& call) {
   const bool finds_pages = work.job.places.kind == TokenPlaces::Kind::pages;
   return call.each == 2 && (finds_pages || !kOnlyPagesWalk);
 }
-std::int64_t walking_blocks(const PlainCall& call, std::int64_t at_a_time) {
-  const unsigned(&grid)[3] = call.launch.blocks;
-  const std::int64_t all = std::int64_t{grid[0]} * grid[1] * grid[2];
-  return at_a_time * std::clamp<std::int64_t>(all / (kLeastWalk * at_a_time), 1, kMostWalkWaves);
-}
 PlainCall walking(const PlainCall& call, std::int64_t blocks) {
   PlainCall walk = call;
   unsigned(&grid)[3] = walk.launch.blocks;
+  const std::int64_t together = tokens_together(static_cast<int>(call.launch.threads));
+  const std::int64_t all = (grid[0] + together - 1) / together;
   const std::int64_t in_row = std::max<std::int64_t>(blocks / (std::int64_t{grid[1]} * grid[2]), 1);
-  if (grid[0] < kLeastWalk * in_row) return call;
   walk.walks = true;
-  grid[0] = static_cast<unsigned>(in_row);
+  grid[0] = static_cast<unsigned>(std::min(all, in_row));
   return walk;
+}
+PlainCall walking_on(const PlainCall& call, std::int64_t at_a_time) {
+  const unsigned(&grid)[3] = call.launch.blocks;
+  const bool many = std::int64_t{grid[0]} * grid[1] * grid[2] >= kLeastWalk * at_a_time;
+  return many ? walking(call, at_a_time * kMostWalkWaves) : call;
 }
 
 }  // namespace phasor::cuda

@@ -13,13 +13,12 @@ constexpr int kMostPlainThreads = 192;
 /// Up to so many tokens a thread has one head, and blocks are small.
 constexpr std::int64_t kFewPlainTokens = 512;
 
-/// Blocks of a multiprocessor that walk from token to token, and tokens of a block that are worth it: only pages are, which take three
-/// reads one after the other to be found.
+/// Blocks of a multiprocessor that have tokens together, calls of so many tokens for each of them at least, and so many times as many
+/// blocks as there are at a time at most: multiprocessors are not equally far from memory, and who is done takes the next one. Pages alone
+/// are worth it, which take three reads one after the other to be found.
 constexpr int kWalkPlainBlocks = 6;
 constexpr std::int64_t kLeastWalk = 4;
-/// So many times as many blocks as there are at a time, at most: multiprocessors are not equally far from memory, and whoever is done takes
-/// the next one.
-constexpr std::int64_t kMostWalkWaves = 4;
+constexpr std::int64_t kMostWalkWaves = 64;
 constexpr bool kOnlyPagesWalk = true;
 
 /// Of the work of squads: heads of 128 channels of 16 bits, all of them rotated by halves, norms as of Llama and Qwen (rms, a weight of the
@@ -37,11 +36,11 @@ struct PlainCall {
   SquadLaunch launch;
 };
 PlainCall plain_call(SquadWork& work, bool few);
-/// Whether blocks that walk are an answer for the call, and the call by so many of them.
+/// Whether blocks that walk are an answer for the call; the call by so many of them, or by as many as have work; and by a device that has
+/// so many at a time, unless the call is too small.
 bool may_walk(const SquadWork& work, const PlainCall& call);
 PlainCall walking(const PlainCall& call, std::int64_t blocks);
-/// How many, of a device that has so many at a time.
-std::int64_t walking_blocks(const PlainCall& call, std::int64_t at_a_time);
+PlainCall walking_on(const PlainCall& call, std::int64_t at_a_time);
 inline bool has_few_tokens(const job::PrepareJob& job) { return job.turn.batch * job.turn.tokens <= kFewPlainTokens; }
 
 }  // namespace phasor::cuda
