@@ -13,13 +13,12 @@
 namespace phasor::cuda::decode {
 
 /// A product as a score in base 2, whose factor is, too.
-__device__ inline float score_of(const DecodeWork& work, const Block& block, const Row& row, float factor, float product, int key,
-                                 bool is_far) {
+__device__ inline float score_of(const DecodeWork& work, const Block& block, const Row& row, float factor, float product, int key) {
   const int64_t distance = block.keys - work.queries + row.query - key;
   if (row.query >= work.queries || key >= block.keys || distance > work.left || -distance > work.right) return -INFINITY;
   if (work.mask.data != nullptr && work.mask.data[block.batch * work.mask.strides[0] + key * work.mask.strides[1]] == 0) return -INFINITY;
   float score = product * factor;
-  if (work.diagonal != nullptr) score = fmaf(is_far ? row.far : bias_at(work, row.diagonal, distance), kLog2E, score);
+  if (work.diagonal != nullptr) score = fmaf(distance >= work.far_left ? row.far : bias_at(work, row.diagonal, distance), kLog2E, score);
   const float cap = work.softcap * kLog2E;
   return cap != 0 ? cap * tanhf(score / cap) : score;
 }
@@ -46,50 +45,54 @@ __device__ __forceinline__ void load_biases(const DecodeWork& work, const Block&
   }
 }
 
-/// What is known of a block's scores: of 16 keys that begin at a number of the split.
-struct ScoreRules {
-  bool is_uncapped_unmasked;
-  bool is_plain;              // products times a factor
-  int first_seen, end_seen;   // keys that every query sees by its distance, but for the mask
-  int last_far;               // up to here all distances have the last bias
-  int first_near, last_near;  // no distance is beyond the biases
+/// How the scores of 16 keys are made of products: by a factor, by a factor and the last bias, by a factor and biases of their own, or by
+/// all that there is.
+enum class Way { plain, far, near, general };
+/// Between which numbers of a split 16 keys begin whose scores are made so: `near` that are not far before.
+struct Ways {
+  int first_plain, last_plain;
+  int first_far, last_far;
+  int first_near, last_near;
 };
-__device__ __forceinline__ int in_split(int64_t n) { return static_cast<int>(n < -16 ? -16 : n > kSplit ? kSplit : n); }
-__device__ __forceinline__ ScoreRules rules_of(const DecodeWork& work, const Block& block) {
-  ScoreRules rules;
+__device__ __forceinline__ int in_split(int64_t n) { return static_cast<int>(n < -1 ? -1 : n > kSplit ? kSplit : n); }
+template <class S>
+__device__ __forceinline__ Ways ways_of(const DecodeWork& work, const Block& block) {
   const int64_t least = block.keys - work.queries - int64_t{block.first};  // the position of the first query, in the split
   const int64_t most = block.keys - 1 - int64_t{block.first};
-  rules.is_uncapped_unmasked = work.softcap == 0 && work.mask.data == nullptr;
-  rules.is_plain = rules.is_uncapped_unmasked && work.diagonal == nullptr;
-  rules.first_seen = in_split(work.left >= block.keys ? 0 : most - work.left);
-  rules.end_seen = in_split(work.right >= block.keys ? most + 1 : least + work.right + 1 < most + 1 ? least + work.right + 1 : most + 1);
-  rules.last_far = in_split(work.far_left >= block.keys ? -16 : least - 15 - work.far_left);
-  rules.first_near = in_split(most - work.first_distance - work.distances + 1);
-  rules.last_near = in_split(least - 15 - work.first_distance);
-  return rules;
+  // Seen by every query but for the mask.
+  const int first = in_split(work.left >= block.keys ? 0 : most - work.left);
+  const int last = in_split((work.right >= block.keys || least + work.right > most ? most : least + work.right) - 15);
+  Ways ways = {0, -1, 0, -1, 0, -1};
+  if (work.softcap != 0 || work.mask.data != nullptr) return ways;
+  if (work.diagonal == nullptr) {
+    ways.first_plain = first, ways.last_plain = last;
+    return ways;
+  }
+  const auto until_last = [&](int64_t n) { return n < last ? in_split(n) : last; };
+  ways.first_far = first;
+  ways.last_far = work.far_left >= block.keys ? -1 : until_last(least - 15 - work.far_left);
+  if (S::kWidth > 128) return ways;  // registers would spill where biases come before products
+  const int first_near = in_split(most - work.first_distance - work.distances + 1);  // from here on no distance is beyond the biases
+  ways.first_near = first_near > first ? first_near : first;
+  ways.last_near = until_last(least - 15 - work.first_distance);
+  return ways;
 }
-
-/// What is known of the scores of 16 keys, all rows'.
-struct KeyRules {
-  bool is_seen;
-  bool is_far;
-  bool is_near;  // nothing but a bias by distance is added to products
+/// Those of a block that scores ask for: few do for what is in shared memory, so that no registers are kept for it.
+struct WayRules {
+  int first_plain, last_plain;
+  const Ways* ways;
 };
-template <class S>
-__device__ __forceinline__ KeyRules rules_of(const ScoreRules& rules, int key) {
-  KeyRules keys;
-  keys.is_far = key <= rules.last_far;
-  keys.is_seen = key >= rules.first_seen && key + 16 <= rules.end_seen;
-  // Loads of biases begin before the products, which hide their latency; where registers would spill they do not.
-  keys.is_near = S::kWidth < 256 && keys.is_seen && rules.is_uncapped_unmasked && !rules.is_plain && !keys.is_far &&
-                 key >= rules.first_near && key <= rules.last_near;
-  return keys;
+__device__ __forceinline__ Way way_of(const WayRules& rules, int key) {
+  if (key >= rules.first_plain && key <= rules.last_plain) return Way::plain;
+  const Ways& ways = *rules.ways;
+  if (key >= ways.first_far && key <= ways.last_far) return Way::far;
+  return key >= ways.first_near && key <= ways.last_near ? Way::near : Way::general;
 }
 
 /// Products of a thread's rows with its keys, `key` and 8 behind it, become scores in base 2, less `from`.
 template <class S>
-__device__ __forceinline__ void make_scores(const DecodeWork& work, const Block& block, const ScoreRules& rules, const KeyRules& keys,
-                                            const Row* rows, const float (&factors)[S::kColumns][2], const Sums<S>& sums, int key,
+__device__ __forceinline__ void make_scores(const DecodeWork& work, const Block& block, Way way, const Row* rows,
+                                            const float (&factors)[S::kColumns][2], const Sums<S>& sums, int key,
                                             const float (&biases)[S::kColumns][4], float (&scores)[S::kColumns][4]) {
   const auto each = [&](const auto& score) {
 #pragma unroll
@@ -98,18 +101,18 @@ __device__ __forceinline__ void make_scores(const DecodeWork& work, const Block&
       for (int half = 0; half < 2; ++half) score(column, half, sums.from[column][half], scores[column][half], scores[column][half + 2]);
     }
   };
-  if (keys.is_seen && rules.is_plain) {
+  if (way == Way::plain) {
     each([&](int column, int half, float from, float& low, float& high) {
       low = fmaf(low, factors[column][half], -from);
       high = fmaf(high, factors[column][half], -from);
     });
-  } else if (keys.is_seen && keys.is_far && rules.is_uncapped_unmasked) {
+  } else if (way == Way::far) {
     each([&](int column, int half, float from, float& low, float& high) {
       const float far = row_at<S>(rows, column, half).far * kLog2E - from;
       low = fmaf(low, factors[column][half], far);
       high = fmaf(high, factors[column][half], far);
     });
-  } else if (keys.is_near) {
+  } else if (way == Way::near) {
     each([&](int column, int half, float from, float& low, float& high) {
       low = fmaf(low, factors[column][half], fmaf(biases[column][half], kLog2E, -from));
       high = fmaf(high, factors[column][half], fmaf(biases[column][half + 2], kLog2E, -from));
@@ -117,8 +120,8 @@ __device__ __forceinline__ void make_scores(const DecodeWork& work, const Block&
   } else {
     each([&](int column, int half, float from, float& low, float& high) {
       const Row& row = row_at<S>(rows, column, half);
-      low = score_of(work, block, row, factors[column][half], low, key, keys.is_far) - from;
-      high = score_of(work, block, row, factors[column][half], high, key + 8, keys.is_far) - from;
+      low = score_of(work, block, row, factors[column][half], low, key) - from;
+      high = score_of(work, block, row, factors[column][half], high, key + 8) - from;
     });
   }
 }
@@ -141,6 +144,7 @@ __device__ __forceinline__ void decode_block(const DecodeWork& work, unsigned x,
   const bool split_queries = splits_queries(work);
   std::byte* const query_memory = memory + Room<S>::kQueries;
   auto* const block_rows = reinterpret_cast<Row*>(memory + Room<S>::rows(split_queries));
+  auto* const ways = reinterpret_cast<Ways*>(memory + Room<S>::ways(split_queries));
   auto* const places = reinterpret_cast<int64_t*>(memory + Room<S>::places(split_queries));
   const std::uint32_t stages = shared_address(memory);
   const LaneKeys lane_keys = ask_for_blocks<S>(work, block);
@@ -155,6 +159,7 @@ __device__ __forceinline__ void decode_block(const DecodeWork& work, unsigned x,
 #pragma unroll
   for (int n = 0; n < S::kStages - 1; ++n) bring(block.first_tile + n, n);
   put_rows<S>(work, block, block_rows);
+  if (threadIdx.x == kThreads - 1) *ways = ways_of<S>(work, block);
   put_queries<S>(work, first_queries, 0, query_memory, block_rows);
   for (int group = 1; group < kRowGroups<S>; ++group) {
     put_queries<S>(work, ask_for_queries<S>(work, block, group), group, query_memory, block_rows);
@@ -174,7 +179,7 @@ __device__ __forceinline__ void decode_block(const DecodeWork& work, unsigned x,
   for (int column = 0; column < S::kColumns; ++column) {
     for (int half = 0; half < 2; ++half) factors[column][half] = row_at<S>(rows, column, half).power * scale;
   }
-  const ScoreRules rules = rules_of(work, block);
+  const WayRules rules = {ways->first_plain, ways->last_plain, ways};
   Sums<S> sums = no_sums<S>();
   int stage_number = 0;
   for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
@@ -192,12 +197,12 @@ __device__ __forceinline__ void decode_block(const DecodeWork& work, unsigned x,
       float scores[S::kGroups][S::kColumns][4];
 #pragma unroll
       for (int group = 0; group < S::kGroups; ++group) {
-        const KeyRules keys = rules_of<S>(rules, first + group * 16);
+        const Way way = way_of(rules, first + group * 16);
         const int key = block.first + first + group * 16 + lane / 4;
         float biases[S::kColumns][4];
-        if (keys.is_near) load_biases<S>(work, block, rows, key, biases);
+        if (way == Way::near) load_biases<S>(work, block, rows, key, biases);
         multiply_keys<S>(keys_at + group * 16 * S::kRowBytes, queries, held, split_queries, scores[group]);
-        make_scores<S>(work, block, rules, keys, rows, factors, sums, key, biases, scores[group]);
+        make_scores<S>(work, block, way, rows, factors, sums, key, biases, scores[group]);
       }
       std::uint32_t weights[S::kGroups][S::kColumns][2];
       add_scores<S>(sums, scores, weights);

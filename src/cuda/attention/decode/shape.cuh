@@ -53,13 +53,15 @@ struct __align__(32) Row {
   float power;            // by which q was divided
 };
 
-/// What a block has in shared memory, in this order: stages (later what warps found), q's parts, its rows, places of keys and, where values
-/// lie otherwise, of values.
+/// What a block has in shared memory, in this order: stages (later what warps found), q's parts, its rows, ranges of its keys, places of
+/// keys and, where values lie otherwise, of values.
+constexpr int kWayBytes = 32;
 template <class S>
 struct Room {
   static constexpr int kQueries = S::kFirstBytes;
   PHASOR_HD static constexpr int rows(bool split_queries) { return kQueries + (split_queries ? 2 : 1) * S::kQueryBytes; }
-  PHASOR_HD static constexpr int places(bool split_queries) { return rows(split_queries) + S::kRows * static_cast<int>(sizeof(Row)); }
+  PHASOR_HD static constexpr int ways(bool split_queries) { return rows(split_queries) + S::kRows * static_cast<int>(sizeof(Row)); }
+  PHASOR_HD static constexpr int places(bool split_queries) { return ways(split_queries) + kWayBytes; }
   PHASOR_HD static constexpr int bytes(bool split_queries, bool same_strides) {
     return places(split_queries) + (same_strides ? 1 : 2) * kSplit * 8;
   }
