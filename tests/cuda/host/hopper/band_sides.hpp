@@ -96,15 +96,15 @@ class Sides {
   int padded_keys() const { return tiles.blocks() * kBlockKeys; }
 
   /// Every block of a grid of `count`, every other one backwards; shared memory begins as NaN.
-  template <class Shared, class Run>
+  template <class Shared, int kThreads = 128, class Run>
   void run(int count, int heads, const Run& body) {
-    std::vector<unsigned char> memory(sizeof(Shared) + 128);
-    unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
+    std::vector<unsigned char> memory(sizeof(Shared) + 1024);
+    unsigned char* const begin = memory.data() + (1024 - reinterpret_cast<std::uintptr_t>(memory.data()) % 1024) % 1024;
     cuda::attention::mma::shared_begin() = begin;
     emulated::Block block;
     for (int n = 0; n < count * heads * kBatch; ++n) {
       std::memset(begin, 0xff, sizeof(Shared));
-      block.run(128, [&] { body(*reinterpret_cast<Shared*>(begin), n / count / heads, n / count % heads, n % count); }, n % 2 == 0);
+      block.run(kThreads, [&] { body(*reinterpret_cast<Shared*>(begin), n / count / heads, n / count % heads, n % count); }, n % 2 == 0);
     }
   }
   template <int kSide>
@@ -125,11 +125,11 @@ class Sides {
     const BandWork& w = work[kSide];
     const int count = w.feature_count(kSide), heads_of_key = kSide == kOfQueries ? 1 : 2;
     if (finishes_features(w, kSide)) {
-      using Ring = ScoreRing<Body<kSide>, 2>;
-      run<Ring>((count + 127) / 128, kHeads / heads_of_key, [&](Ring& ring, int batch, int head, int n) {
-        const BandPlace at = {batch, head * heads_of_key, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
-        if (kChunkLines * at.chunk < count) BandFeatures<Body<kSide>>(ring, w, at).run();
-      });
+      using Features = BandFeatures<Body<kSide>>;
+      run<typename Features::Shared, Features::kThreads>((count + 127) / 128, kHeads / heads_of_key,
+                                                         [&](typename Features::Shared& shared, int batch, int head, int n) {
+                                                           Features(shared, w, {batch, head * heads_of_key, 8 * n}).run();
+                                                         });
     }
     if (w.gradient == nullptr) return;
     using Shared = LinesShared<Body<kSide>>;

@@ -133,8 +133,8 @@ PHASOR_HD inline int parts_of(const KeyTiles& t) {
   const int heads = t.heads * t.batch, parts = (kBlocks + heads - 1) / heads;
   return parts < t.tiles() ? parts : t.tiles();
 }
-/// Parts of the gradient of what is added to queries: 32 of these each.
-PHASOR_HD inline int shift_parts(const KeyTiles& t) { return (t.queries + 31) / 32; }
+/// Parts of the gradient of what is added to queries: 16 of these each.
+PHASOR_HD inline int shift_parts(const KeyTiles& t) { return (t.queries + 15) / 16; }
 /// Rows of the table, and four for sums beyond its clips: each is two numbers of 16 bits.
 PHASOR_HD inline int table_lines(const Clips& c) { return c.rows() + 4; }
 

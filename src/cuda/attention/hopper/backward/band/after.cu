@@ -9,11 +9,11 @@ namespace phasor::cuda::hopper {
 namespace {
 
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) finish_features(const __grid_constant__ BandWork w) {
-  __shared__ ScoreRing<T, 2> ring;
+__global__ void __launch_bounds__(BandFeatures<T>::kThreads, 2) finish_features(const __grid_constant__ BandWork w) {
+  extern __shared__ __align__(1024) unsigned char memory[];
   const int heads = T::kSide == kOfQueries ? 1 : w.tiles.heads_of_key;
-  const BandPlace at = {int(blockIdx.z), int(blockIdx.y) * heads, first_chunk<T>()};
-  if (kChunkLines * at.chunk < w.feature_count(T::kSide)) BandFeatures<T>(ring, w, at).run();
+  const BandPlace at = {int(blockIdx.z), int(blockIdx.y) * heads, int(blockIdx.x) * (BandFeatures<T>::kFeatures / kChunkLines)};
+  BandFeatures<T>(*reinterpret_cast<FeaturesShared<T>*>(memory), w, at).run();
 }
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) sum_lines(const __grid_constant__ BandWork w) {
@@ -69,7 +69,9 @@ Status finish_side(const char* where, const Backward& b, const BackwardParameter
     if (finishes_features(w, kSide)) {
       const auto* const features = reinterpret_cast<const void*>(&finish_features<T>);
       const Grid blocks = blocks_of_features<T>(w, kSide == kOfQueries ? w.tiles.heads : w.tiles.key_heads());
-      if (Status s = launch(where, {features, blocks, unsigned{T::kThreads}, 0, stream}, &w); !s) return s;
+      if (Status s = launch(where, {features, blocks, unsigned{BandFeatures<T>::kThreads}, sizeof(FeaturesShared<T>), stream}, &w); !s) {
+        return s;
+      }
     }
     if (w.gradient == nullptr) return Status();
     const auto* const lines = reinterpret_cast<const void*>(&sum_lines<T>);

@@ -1,110 +1,179 @@
 // SPDX-License-Identifier: Apache-2.0
-// After a backward with tables by distance: what features get, gradients of scores by line times the lines. A warp has 32 features and
-// walks along the lines, as before the backward; what lies beyond an end is summed first, and is one line.
+// After a backward with tables by distance: what features get, gradients of scores by line times the lines. A warp has 16 features, a
+// warpgroup 64, and the block walks along the lines, which it brings to shared memory a few chunks ahead; what lies beyond an end is summed
+// first, and is one line.
 #pragma once
 
 #include "cuda/attention/hopper/backward/band/body.cuh"
 #include "cuda/attention/hopper/forward/softmax.cuh"
+#include "cuda/attention/mma/instructions.cuh"
 
 namespace phasor::cuda::hopper {
 
 template <class T>
+struct FeaturesShared {
+  static constexpr int kStages = 3, kChunks = 4;  // of a stage
+  alignas(1024) std::uint16_t lines[kStages][T::kWidth / 64][kChunks * kChunkLines][64];
+};
+
+template <class T>
 struct BandFeatures {
   using Element = typename T::Element;
+  using Shared = FeaturesShared<T>;
+  using Product64 = Product<Element, T::kWidth>;  // of 64 features
+  static constexpr int kGroups = 2, kThreads = 128 * kGroups, kFeatures = 64 * kGroups, kStages = Shared::kStages,
+                       kChunks = Shared::kChunks;
+  static constexpr int kGroupChunks = 64 / kChunkLines;
+  Shared& shared;
   const BandWork& w;
-  BandPlace at;  // of the heads that share a key head, one after the other
+  BandPlace at;  // of the warp; of the heads that share a key head, one after the other
   const int lane = threadIdx.x % 32;
-  ScoreWalk<T, 2> scores;               // of 16 features and 16
-  float sum[2][2 * T::kSteps][4] = {};  // of 16 features and eight channels
+  const int first_chunk;  // of the block
+  const bool is_there;    // some feature of the warpgroup
+  float sum[T::kWidth / 2] = {};
 
-  __device__ __forceinline__ BandFeatures(ScoreRing<T, 2>& ring, const BandWork& of, const BandPlace& place)
-      : w(of), at(place), scores(ring) {}
+  __device__ __forceinline__ BandFeatures(Shared& memory, const BandWork& of, const BandPlace& place)
+      : shared(memory),
+        w(of),
+        at{place.batch, place.head, place.chunk + static_cast<int>(threadIdx.x / 32)},
+        first_chunk(place.chunk),
+        is_there(kChunkLines * (place.chunk + static_cast<int>(threadIdx.x / 128) * kGroupChunks) < of.feature_count(T::kSide)) {}
 
+  // ---- Lines ----
+
+  /// Chunks of the table, by number of those that there are, which end at `end`, to a stage.
+  __device__ __forceinline__ void bring(int stage, int number, int end) const {
+    constexpr int kVectors = T::kWidth / 8, kTogether = kThreads / kVectors;
+    static_assert(kTogether % 8 == 0);  // so the swizzle is that of the first line
+    const int first = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
+    const std::int64_t of_head = std::int64_t{w.head_of_table(at.head)} * (w.span.chunks() + 2);
+    const uint4* const from = w.right + ((of_head + number) * kChunkLines + first) * kVectors + vector;
+    const std::uint32_t to = shared_address(shared.lines[stage][vector / 8][first]) + 16 * (vector % 8 ^ first % 8);
+#pragma unroll
+    for (int n = 0; n < kChunks * kChunkLines; n += kTogether) {
+      const bool is_line = number + (first + n) / kChunkLines < end;
+      attention::mma::copy_in(to + 128 * n, is_line ? from + n * kVectors : w.right, is_line);
+    }
+  }
+  /// So many chunks of a stage times the left operands of this warp's features.
+  template <int kCount>
+  __device__ __forceinline__ void multiply(std::uint32_t (&blocks)[kCount][4], int stage) {
+    const std::uint64_t lines = matrix(shared.lines[stage], int(sizeof(shared.lines[stage][0])));
+    pin(sum);
+    products_begin();
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) Product64::registers(sum, blocks[n], further(lines, n * kChunkLines * 128));
+    products_commit();
+    products_wait<0>();
+    pin(sum);
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) pin(blocks[n]);
+  }
   /// Rows of features from lines: what a product takes as its left operand.
   __device__ __forceinline__ static void across(const Words& lines, std::uint32_t (&to)[4]) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) to[x] = transposed_block(lines[x / 2][x % 2]);
   }
-  /// A chunk of the table, by number of those that there are.
-  __device__ __forceinline__ void multiply(const std::uint32_t (&first)[4], const std::uint32_t (&second)[4], int number) {
-    const std::int64_t chunks = std::int64_t{w.head_of_table(at.head)} * (w.span.chunks() + 2) + number;
-    const uint4* const from = w.right + chunks * (T::kSteps * 32) + lane;
-#pragma unroll
-    for (int x = 0; x < T::kSteps; ++x) {
-      const uint4 rows = from[32 * x];
-      multiply_blocks<Element>(sum[0][2 * x], first, rows.x, rows.y);
-      multiply_blocks<Element>(sum[1][2 * x], second, rows.x, rows.y);
-      multiply_blocks<Element>(sum[0][2 * x + 1], first, rows.z, rows.w);
-      multiply_blocks<Element>(sum[1][2 * x + 1], second, rows.z, rows.w);
-    }
+
+  // ---- What is near ----
+
+  /// Scores of features with what is `other` chunks on; zeros where they are not near.
+  __device__ __forceinline__ uint4 scores(ScoreBlocks<T>& blocks, const Span& others, int other) const {
+    if (other < others.first || other >= others.end) return no_scores();
+    return *blocks.at_other(w, at, at.chunk, other);
   }
-  /// Where scores of features 16 n and further with what is `other` chunks on are; null: they are not near.
-  __device__ __forceinline__ const uint4* place_of(ScoreBlocks<T>& blocks, const Span& others, int n, int other) const {
-    if (other < others.first || other >= others.end) return nullptr;
-    return blocks.at_other(w, at, at.chunk, other) + n * ScoreBlocks<T>::kNext;
+  __device__ __forceinline__ Span others_of(int group) const {
+    const int chunk = first_chunk + group * kGroupChunks;
+    return kChunkLines * chunk < w.feature_count(T::kSide) ? near_chunks(w.tiles, w.near, T::kSide, chunk) : Span{0, 0};
+  }
+  /// Chunks of lines that some feature of the block meets.
+  __device__ __forceinline__ Span lines_met() const {
+    Span met = {w.span.high, w.span.low};
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      const Span others = others_of(group);
+      const int chunk = first_chunk + group * kGroupChunks;
+      if (others.first >= others.end) continue;
+      met = {min(met.first, others.first - chunk - kGroupChunks), max(met.end, others.end - chunk)};
+    }
+    return {max(met.first, w.span.low), min(met.end, w.span.high)};
   }
   __device__ __forceinline__ void walk() {
-    const Span others = near_chunks(w.tiles, w.near, T::kSide, at.chunk);
-    if (others.first >= others.end) return;
-    const int first = max(w.span.low, others.first - at.chunk - 2), end = min(w.span.high, others.end - at.chunk);
-    if (first >= end) return;
+    const Span others = others_of(threadIdx.x / 128), met = lines_met();
+    const int first = met.first - w.span.low, stages = (met.end - met.first + kChunks - 1) / kChunks;
     ScoreBlocks<T> places;
-    const auto ask = [&](int chunk) {
-      const uint4* const from[2] = {place_of(places, others, 0, at.chunk + chunk), place_of(places, others, 1, at.chunk + 1 + chunk)};
-      scores.ask(w, from, chunk <= end);
-    };
-    for (int n = 0; n < scores.kAhead; ++n) ask(first + n);
-    Words low[2], high[2];
-    uint4 given[2];
-    scores.take(given);
-    ask(first + scores.kAhead);
+    Words low;
+    uint4 next[kChunks];
+    if (stages > 0) to_words<T>(scores(places, others, at.chunk + met.first), low);
 #pragma unroll
-    for (int n = 0; n < 2; ++n) to_words<T>(given[n], low[n]);
+    for (int n = 0; n < kChunks; ++n) next[n] = scores(places, others, at.chunk + met.first + n + 1);
+    __syncthreads();  // nobody reads lines any more
+    for (int stage = 0; stage < kStages - 1; ++stage) {
+      if (stage < stages) bring(stage, first + stage * kChunks, w.span.chunks());
+      attention::mma::copies_commit();
+    }
 #pragma unroll 1
-    for (int chunk = first; chunk < end; ++chunk) {
-      scores.take(given);
-      ask(chunk + 1 + scores.kAhead);
-      std::uint32_t blocks[2][4];
+    for (int stage = 0; stage < stages; ++stage) {
+      attention::mma::copies_wait<kStages - 2>();
+      fence_async();
+      __syncthreads();
+      const int later = stage + kStages - 1;
+      if (later < stages) bring(later % kStages, first + later * kChunks, w.span.chunks());
+      attention::mma::copies_commit();
+      std::uint32_t blocks[kChunks][4];
 #pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        to_words<T>(given[n], high[n]);
-        Words lines;
-        to_lines(low[n], high[n], lines, lane);
+      for (int n = 0; n < kChunks; ++n) {
+        Words high, lines;
+        to_words<T>(next[n], high);
+        to_lines(low, high, lines, lane);
         across(lines, blocks[n]);
 #pragma unroll
-        for (int x = 0; x < 4; ++x) low[n][x / 2][x % 2] = high[n][x / 2][x % 2];
+        for (int x = 0; x < 4; ++x) low[x / 2][x % 2] = high[x / 2][x % 2];
       }
-      multiply(blocks[0], blocks[1], chunk - w.span.low);
+#pragma unroll
+      for (int n = 0; n < kChunks; ++n) next[n] = scores(places, others, at.chunk + met.first + (stage + 1) * kChunks + n + 1);
+      multiply(blocks, stage % kStages);
     }
   }
+
+  // ---- What lies beyond the ends ----
+
   /// For the gradient of the table.
-  __device__ __forceinline__ void keep(int n, int end, const float (&beyond)[2][2]) const {
+  __device__ __forceinline__ void keep(int end, const float (&beyond)[2][2]) const {
     if (lane >= 4) return;
-    float* const to = w.beyond + w.feature_number(T::kSide, at, kChunkLines * (at.chunk + n), end);
+    float* const to = w.beyond + w.feature_number(T::kSide, at, kChunkLines * at.chunk, end);
 #pragma unroll
     for (int g = 0; g < 2; ++g) *reinterpret_cast<float2*>(to + 8 * g + 2 * lane) = {beyond[g][0], beyond[g][1]};
   }
   /// Sums beyond an end, in two numbers of 16 bits each, so that they lose nothing that counts.
-  __device__ __forceinline__ void add_end(int end) {
-    std::uint32_t blocks[2][4];
+  __device__ __forceinline__ void sum_end(int end, std::uint32_t (&block)[4]) const {
+    float beyond[2][2];
+    sum_beyond<T>(w, at, at.chunk, end, beyond);
+    keep(end, beyond);
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      float beyond[2][2];
-      sum_beyond<T>(w, at, at.chunk + n, end, beyond);
-      keep(n, end, beyond);
-#pragma unroll
-      for (int g = 0; g < 2; ++g) {
-        const float even = __shfl_sync(~0u, beyond[g][0], lane / 8), odd = __shfl_sync(~0u, beyond[g][1], lane / 8);
-        blocks[n][g] = lane % 4 == 0 ? in_two<Element>(lane / 4 % 2 == 0 ? even : odd) : 0;
-        blocks[n][2 + g] = 0;
-      }
+    for (int g = 0; g < 2; ++g) {
+      const float even = __shfl_sync(~0u, beyond[g][0], lane / 8), odd = __shfl_sync(~0u, beyond[g][1], lane / 8);
+      block[g] = lane % 4 == 0 ? in_two<Element>(lane / 4 % 2 == 0 ? even : odd) : 0;
     }
-    multiply(blocks[0], blocks[1], w.span.chunks() + end);
   }
+  __device__ __forceinline__ void add_ends() {
+    std::uint32_t blocks[2][4] = {};
+    __syncthreads();  // nobody reads lines any more
+    bring(0, w.span.chunks(), w.span.chunks() + 2);
+    attention::mma::copies_commit();
+    if (is_there) sum_end(0, blocks[0]), sum_end(1, blocks[1]);
+    attention::mma::copies_wait<0>();
+    fence_async();
+    __syncthreads();
+    multiply(blocks, 0);
+  }
+
+  // ---- What features get ----
+
   /// What the backward itself gave, as its registers lie.
-  __device__ __forceinline__ const float4* given(int n) const {
+  __device__ __forceinline__ const float4* given() const {
     const KeyTiles& t = w.tiles;
-    const int feature = kChunkLines * (at.chunk + n), thread = feature / 16 % 4 * 32 + lane;
+    const int feature = kChunkLines * at.chunk, thread = threadIdx.x % 128;
     if constexpr (T::kSide == kOfQueries) {
       const float* const numbers = w.sums + std::int64_t{w.tile_number(at.batch, at.head, feature / T::kQueries)} * dq_numbers(t, true);
       return reinterpret_cast<const float4*>(numbers) + (T::kQueries == 128 ? feature / 64 % 2 * 1024 : 0) + thread;
@@ -112,32 +181,33 @@ struct BandFeatures {
     const std::int64_t block = (std::int64_t{at.batch} * t.key_heads() + at.head / t.heads_of_key) * t.blocks() + feature / kBlockKeys;
     return reinterpret_cast<const float4*>(w.sums) + block * (kBlockKeys * T::kWidth / 4) + feature / 64 % 2 * (16 * T::kWidth) + thread;
   }
+  __device__ __forceinline__ bool is_given() const {
+    const Span visited = T::kSide == kOfQueries ? key_blocks(w.tiles, at.chunk * kChunkLines / T::kQueries) : Span{0, 1};
+    return visited.first < visited.end;
+  }
   __device__ __forceinline__ void finish() {
     const float of_table = w.factor * w.scale;
+    const bool any = is_given();
+    const float4* const from = given();
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      const Span visited = T::kSide == kOfQueries ? key_blocks(w.tiles, (at.chunk + n) * kChunkLines / T::kQueries) : Span{0, 1};
-      const float4* const from = given(n);
-#pragma unroll
-      for (int x = 0; x < 2 * T::kSteps; ++x) {
-        const float4 y = visited.first < visited.end ? from[128 * x] : float4{0, 0, 0, 0};
-        float(&s)[4] = sum[n][x];
-        s[0] = s[0] * of_table + y.x * w.scale, s[1] = s[1] * of_table + y.y * w.scale;
-        s[2] = s[2] * of_table + y.z * w.scale, s[3] = s[3] * of_table + y.w * w.scale;
-      }
-      store(n);
+    for (int x = 0; x < T::kWidth / 8; ++x) {
+      const float4 y = any ? from[128 * x] : float4{0, 0, 0, 0};
+      float* const s = sum + 4 * x;
+      s[0] = s[0] * of_table + y.x * w.scale, s[1] = s[1] * of_table + y.y * w.scale;
+      s[2] = s[2] * of_table + y.z * w.scale, s[3] = s[3] * of_table + y.w * w.scale;
     }
+    store();
   }
-  __device__ __forceinline__ void store(int n) const {
+  __device__ __forceinline__ void store() const {
     const int head = T::kSide == kOfQueries ? at.head : at.head / w.tiles.heads_of_key;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int row = kChunkLines * (at.chunk + n) + lane / 4 + 8 * r;
+      const int row = kChunkLines * at.chunk + lane / 4 + 8 * r;
 #pragma unroll
-      for (int c = 0; c < 2 * T::kSteps; c += 4) {
+      for (int c = 0; c < T::kWidth / 8; c += 4) {
         std::uint32_t x[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) x[i] = pack<Element>(sum[n][c + i][2 * r], sum[n][c + i][2 * r + 1]);
+        for (int i = 0; i < 4; ++i) x[i] = pack<Element>(sum[4 * (c + i) + 2 * r], sum[4 * (c + i) + 2 * r + 1]);
         transpose_in_quad(x, lane);
         const int channel = 8 * (c + lane % 4);
         if (row >= w.feature_count(T::kSide) || channel >= w.to.width) continue;
@@ -147,21 +217,17 @@ struct BandFeatures {
   }
   /// What is added to queries gets the sums over them: of what the backward gave where they meet keys, of lines where they meet rows.
   __device__ __forceinline__ void keep_shift_sums() const {
-    const int row = kChunkLines * at.chunk;
-    const std::int64_t part = (std::int64_t{at.batch} * w.tiles.heads + at.head) * shift_parts(w.tiles) + row / 32;
+    const int row = kChunkLines * at.chunk + lane / 4;
+    const std::int64_t part = (std::int64_t{at.batch} * w.tiles.heads + at.head) * shift_parts(w.tiles) + at.chunk;
+    const bool any = is_given(), counts[2] = {row < w.tiles.queries, row + 8 < w.tiles.queries};
+    const float4* const from = given();
 #pragma unroll
-    for (int x = 0; x < 2 * T::kSteps; ++x) {
+    for (int x = 0; x < T::kWidth / 8; ++x) {
+      const float4 y = any ? from[128 * x] : float4{0, 0, 0, 0};
+      const float* const s = sum + 4 * x;
       float of[2][2] = {};
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        const Span visited = key_blocks(w.tiles, (at.chunk + n) * kChunkLines / T::kQueries);
-        const float4 y = visited.first < visited.end ? given(n)[128 * x] : float4{0, 0, 0, 0};
-        const float(&s)[4] = sum[n][x];
-        const bool is_there[2] = {row + kChunkLines * n + lane / 4 < w.tiles.queries,
-                                  row + kChunkLines * n + lane / 4 + 8 < w.tiles.queries};
-        if (is_there[0]) of[0][0] += y.x, of[0][1] += y.y, of[1][0] += s[0], of[1][1] += s[1];
-        if (is_there[1]) of[0][0] += y.z, of[0][1] += y.w, of[1][0] += s[2], of[1][1] += s[3];
-      }
+      if (counts[0]) of[0][0] = y.x, of[0][1] = y.y, of[1][0] = s[0], of[1][1] = s[1];
+      if (counts[1]) of[0][0] += y.z, of[0][1] += y.w, of[1][0] += s[2], of[1][1] += s[3];
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
 #pragma unroll
@@ -176,13 +242,13 @@ struct BandFeatures {
     const int heads = T::kSide == kOfQueries ? 1 : w.tiles.heads_of_key;
     for (int n = 0; n < heads && w.span.chunks() > 0; ++n) {
       walk();
-      add_end(0);
-      add_end(1);
+      add_ends();
       ++at.head;
     }
     at.head -= w.span.chunks() > 0 ? heads : 0;
+    if (!is_there) return;
     if constexpr (T::kSide == kOfQueries) {
-      if (w.has_shift_sums()) keep_shift_sums();
+      if (w.has_shift_sums() && kChunkLines * at.chunk < w.tiles.queries) keep_shift_sums();
     }
     if (w.to.data != nullptr) finish();
   }

@@ -28,10 +28,6 @@ template <class T>
 __device__ __forceinline__ std::uint32_t pair_of_line(const BandWork& w, int head, int chunk, int line, int channel) {
   return number_of_line<T>(w, head, chunk, line, channel) | number_of_line<T>(w, head, chunk, line, channel + 1) << 16;
 }
-template <class T>
-__device__ __forceinline__ std::uint32_t pair_of_channel(const BandWork& w, int head, int chunk, int line, int channel) {
-  return number_of_line<T>(w, head, chunk, line, channel) | number_of_line<T>(w, head, chunk, line + 1, channel) << 16;
-}
 /// Of `right`: 16 bytes, and of `left` unless the chunk is behind all others; x counts chunks, steps of channels, lanes.
 template <class T>
 __device__ __forceinline__ void lay_out_lines(const BandWork& w, int x, int head) {
@@ -43,10 +39,10 @@ __device__ __forceinline__ void lay_out_lines(const BandWork& w, int x, int head
                                                             : kChunkLines * w.span.high - 1);
   }
   if (chunk >= chunks + 2) return;
-  const int line = 2 * (lane % 4), channel = 16 * step + lane / 4;
-  w.right[(std::int64_t{head} * (chunks + 2) + chunk) * (32 * T::kSteps) + 32 * step + lane] = {
-      pair_of_channel<T>(w, head, chunk, line, channel), pair_of_channel<T>(w, head, chunk, line + 8, channel),
-      pair_of_channel<T>(w, head, chunk, line, channel + 8), pair_of_channel<T>(w, head, chunk, line + 8, channel + 8)};
+  const int inside = 32 * step + lane, line = inside / (T::kWidth / 8), channel = inside % (T::kWidth / 8) * 8;
+  w.right[(std::int64_t{head} * (chunks + 2) + chunk) * (32 * T::kSteps) + inside] = {
+      pair_of_line<T>(w, head, chunk, line, channel), pair_of_line<T>(w, head, chunk, line, channel + 2),
+      pair_of_line<T>(w, head, chunk, line, channel + 4), pair_of_line<T>(w, head, chunk, line, channel + 6)};
   if (chunk >= chunks) return;
   const int pair = 16 * step + 2 * (lane % 4);
   w.left[(std::int64_t{head} * chunks + chunk) * (32 * T::kSteps) + 32 * step + lane] = {

@@ -29,8 +29,8 @@ struct BandWork {
   job::RowMap map;  // which of them a distance reads
   int row_count;
   InputRows features;
-  // Blocks of 16 lines and 16 channels, as the registers of a product have them. The table is (heads or 1, chunks, channels / 16, 32) as a
-  // left operand, and as a right one with two chunks behind: the first line, twice, and the last one, twice; all else in them is zeros.
+  // By lines. As a left operand (heads or 1, chunks, channels / 16, 32), blocks of 16 lines and 16 channels as the registers of a product
+  // have them. As a right one by rows, with two chunks behind: the first line, twice, and the last one, twice; all else in them is zeros.
   uint4* left;
   uint4* right;
   int* line_rows;  // which row each of LineSpan::lines is

@@ -89,21 +89,24 @@ void products_wait() {}
 template <class T, int kCount>
 void pin(T (& /*registers*/)[kCount]) {}
 
-/// Its address in shared memory, in the copy engine's swizzle of 128 bytes: pieces of 16 bytes lie where bits of the row move them to.
-inline std::uint64_t matrix(const void* p, int /*panel_bytes*/) {
+/// Its address in shared memory, in the copy engine's swizzle of 128 bytes: pieces of 16 bytes lie where bits of the row move them to. The
+/// high half has the bytes between panels.
+inline std::uint64_t matrix(const void* p, int panel_bytes) {
   if (shared_address(p) % 1024 != 0) std::abort();
-  return shared_address(p);
+  return shared_address(p) | static_cast<std::uint64_t>(panel_bytes) << 32;
 }
 inline std::uint64_t further(std::uint64_t matrix, int bytes) { return matrix + static_cast<std::uint64_t>(bytes); }
 template <class Element>
 float number_of(std::uint64_t matrix, std::size_t row, std::size_t channel) {
-  const std::uint64_t plain = matrix + 128 * row + 2 * channel, at = plain ^ (plain >> 7 & 7) << 4;
+  const std::uint64_t plain = (matrix & 0xffffffff) + channel / 64 * (matrix >> 32) + 128 * row + 2 * (channel % 64);
+  const std::uint64_t at = plain ^ (plain >> 7 & 7) << 4;
   std::uint16_t bits;
   std::memcpy(&bits, attention::mma::shared_begin() + at, 2);
   return attention::mma::widened<Element>(bits);
 }
 
-/// d (64 x kColumns) += a (64 x 16) b (16 x kColumns), b's channels along a row of memory.
+/// d (64 x kColumns) += a (64 x 16) b (16 x kColumns); a row of memory is one of b's columns, but for `registers`, where it is one of its
+/// rows.
 template <class Element, int kColumns>
 struct Product {
   struct Own {
@@ -112,7 +115,9 @@ struct Product {
     std::uint64_t x, y;
     bool keep;
     std::size_t warp;
+    bool across = false;
   };
+  static void registers(float (&d)[kColumns / 2], const std::uint32_t* a, std::uint64_t y) { multiply({d, a, 0, y, true, warp(), true}); }
   static void by_rows(float (&d)[kColumns / 2], const std::uint32_t* a, std::uint64_t y) { multiply({d, a, 0, y, true, warp()}); }
   static void begin_by_rows(float (&d)[kColumns / 2], const std::uint32_t* a, std::uint64_t y) { multiply({d, a, 0, y, false, warp()}); }
   static void shared(float (&d)[kColumns / 2], std::uint64_t x, std::uint64_t y, int keep) {
@@ -130,7 +135,7 @@ struct Product {
           const Own& to = *lanes[r % 8 * 4 + n % 8 / 2];
           float& sum = to.d[n / 8 * 4 + r / 8 * 2 + n % 2];
           if (!to.keep) sum = 0;
-          for (std::size_t k = 0; k < 16; ++k) sum += a[k] * number_of<Element>(to.y, n, k);
+          for (std::size_t k = 0; k < 16; ++k) sum += a[k] * (to.across ? number_of<Element>(to.y, k, n) : number_of<Element>(to.y, n, k));
         }
       }
     });
