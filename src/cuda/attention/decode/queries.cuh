@@ -52,8 +52,19 @@ __device__ __forceinline__ QueryBits<S> ask_for_queries(const DecodeWork& work, 
   }
   return bits;
 }
-__device__ inline float query_value(DType dtype, std::uint32_t bits) {
-  return dtype == DType::f32 ? __uint_as_float(bits) : dtype == DType::bf16 ? low_of<true>(bits) : low_of<false>(bits);
+template <int kCount>
+__device__ __forceinline__ void widen_queries(DType dtype, const std::uint32_t (&bits)[kCount], float (&x)[kCount]) {
+  const auto each = [&](const auto& value) {
+#pragma unroll
+    for (int c = 0; c < kCount; ++c) x[c] = value(bits[c]);
+  };
+  if (dtype == DType::bf16) {
+    each([](std::uint32_t of) { return low_of<true>(of); });
+  } else if (dtype == DType::f16) {
+    each([](std::uint32_t of) { return low_of<false>(of); });
+  } else {
+    each([](std::uint32_t of) { return __uint_as_float(of); });
+  }
 }
 
 /// The exponent of a row's power of two, by which f16 is divided to stay in its range: bf16 has the range of q.
@@ -90,17 +101,14 @@ __device__ __forceinline__ void put_rows(const DecodeWork& work, const Block& bl
 template <class S>
 __device__ __forceinline__ void put_queries(const DecodeWork& work, const QueryBits<S>& bits, int group, std::byte* to, Row* rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const bool split = splits_queries(work);
 #pragma unroll
   for (int n = 0; n < kRowsTogether<S>; ++n) {
     const int r = query_row<S>(group, n);
     float x[S::kWidth / 32];
+    widen_queries(work.q.dtype, bits.x[n], x);
     float most = 0;
 #pragma unroll
-    for (int c = 0; c < S::kWidth / 32; ++c) {
-      x[c] = query_value(work.q.dtype, bits.x[n][c]);
-      most = fmaxf(most, fabsf(x[c]));
-    }
+    for (int c = 0; c < S::kWidth / 32; ++c) most = fmaxf(most, fabsf(x[c]));
     if constexpr (!S::kBrain) {
 #pragma unroll
       for (int other = 16; other > 0; other /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, other));
@@ -108,17 +116,21 @@ __device__ __forceinline__ void put_queries(const DecodeWork& work, const QueryB
     const int exponent = row_exponent<S>(most);
     const float inverse = power_of(254 - exponent);  // exactly: both are powers of two
     if (lane == 0) rows[r].power = power_of(exponent);
+    // Channels 32 apart lie 64 bytes apart, exclusively or'ed.
+    const int own = r * S::kWidth * 2 + (lane / 8 ^ (r & 7)) * 16 + lane % 8 * 2;
+    const auto put = [&](int c, int part, std::uint32_t number) {
+      *reinterpret_cast<std::uint16_t*>(to + part * S::kQueryBytes + (own ^ c * 64)) = static_cast<std::uint16_t>(number);
+    };
 #pragma unroll
     for (int c = 0; c < S::kWidth / 32; ++c) {
-      const int channel = c * 32 + lane;
-      const float value = S::kBrain ? x[c] : x[c] * inverse;
-      const std::uint32_t high = packed<S::kBrain>(value, 0);
-      std::byte* const place = to + r * S::kWidth * 2 + ((channel / 8) ^ (r & 7)) * 16 + channel % 8 * 2;
-      *reinterpret_cast<std::uint16_t*>(place) = static_cast<std::uint16_t>(high);
-      if (!split) continue;
-      const float rest = value - low_of<S::kBrain>(high);
-      const std::uint32_t low = packed<S::kBrain>(rest == rest ? rest : 0, 0);  // of an infinity there is no rest
-      *reinterpret_cast<std::uint16_t*>(place + S::kQueryBytes) = static_cast<std::uint16_t>(low);
+      if constexpr (!S::kBrain) x[c] *= inverse;
+      put(c, 0, packed<S::kBrain>(x[c], 0));
+    }
+    if (!splits_queries(work)) continue;
+#pragma unroll
+    for (int c = 0; c < S::kWidth / 32; ++c) {
+      const float rest = x[c] - low_of<S::kBrain>(packed<S::kBrain>(x[c], 0));
+      put(c, 1, packed<S::kBrain>(rest == rest ? rest : 0, 0));  // of an infinity there is no rest
     }
   }
 }

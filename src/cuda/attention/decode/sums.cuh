@@ -122,6 +122,7 @@ template <class S>
 __device__ __forceinline__ void write_partial(const DecodeWork& work, const Block& block, const float* room, const PartSum* numbers) {
   const float scale = scale_of(work.v, block.key_head);
   const int rows = rows_of(work) - block.first_row < S::kRows ? rows_of(work) - block.first_row : S::kRows;
+  const int64_t first = partial_row(work, block.batch, block.key_head, block.split, block.first_row);
   for (int n = static_cast<int>(threadIdx.x); n < rows * (S::kWidth / 4); n += kThreads) {
     const int row = n / (S::kWidth / 4);
     const int channel = n % (S::kWidth / 4) * 4;
@@ -141,7 +142,7 @@ __device__ __forceinline__ void write_partial(const DecodeWork& work, const Bloc
       out[0] += factor * low.x, out[1] += factor * low.y, out[2] += factor * high.x, out[3] += factor * high.y;
       sum += factor * of.sum;
     }
-    const int64_t to = partial_row(work, block.batch, block.key_head, block.split, block.first_row + row);
+    const int64_t to = first + row;
     *reinterpret_cast<float4*>(work.partial_out + to * S::kWidth + channel) = {out[0] * scale, out[1] * scale, out[2] * scale,
                                                                                out[3] * scale};
     if (channel == 0) work.partial_sum[to * 2] = most, work.partial_sum[to * 2 + 1] = sum;

@@ -3,6 +3,10 @@
 // has, and how many blocks of few rows a multiprocessor has at least.
 #pragma once
 
+#ifndef PHASOR_DECODE_SPLIT
+#define PHASOR_DECODE_SPLIT 512
+#endif
+
 #ifndef PHASOR_DECODE_GROUPS_8
 #define PHASOR_DECODE_GROUPS_8 2
 #endif

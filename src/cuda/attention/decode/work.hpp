@@ -2,18 +2,16 @@
 // Decoding as its kernels see it: few queries of each sequence over keys in a cache, cut into splits of a fixed length.
 #pragma once
 
+#include "cuda/attention/decode/tuning.hpp"
 #include "job/attention/cached_value.hpp"
 
 namespace phasor::cuda::decode {
 
 using std::int64_t;
 
-/// Keys of a split: of the call alone, whatever else is in the batch, so that its bits are, too. A tile is what a stage holds.
-constexpr int kSplit = 512;
-constexpr int kTile = 64;
+/// Keys of a split: of the call alone, whatever else is in the batch, so that its bits are, too.
+constexpr int kSplit = PHASOR_DECODE_SPLIT;
 constexpr int kThreads = 128;
-/// Rows (queries and heads that share keys) of a block, in tiles of 16: 1, 2 or 4.
-constexpr int kMostRowTiles = 4;
 constexpr int64_t kMostQueries = 64;
 
 /// Of keys or values: strides in bytes of block, token, head; what a stored number is multiplied by.
