@@ -83,7 +83,7 @@ class Sides {
     key_ends.assign(room(layout.key_ends, layout.key_sums), NAN);
     key_sums.assign(room(layout.key_sums, layout.dk), NAN);
     sums[0].assign(room(layout.dq, layout.strips), NAN);
-    sums[1].assign(room(layout.dk, layout.band[has(0) ? 0 : 1].left), NAN);
+    sums[1].assign(room(layout.dk, layout.band[has(0) ? 0 : 1].lines), NAN);
     for (std::vector<float>& x : shift_sums) x.assign(static_cast<std::size_t>(kBatch * kHeads * shift_parts(tiles) * kWidth), NAN);
     for (int side = 0; side < 2; ++side) {
       to[side].assign(features[side].size(), kUntouched);
@@ -115,10 +115,12 @@ class Sides {
       for (int x = 0; x < (w.span.chunks() + 2) * 32 * Body<kSide>::kSteps; ++x) lay_out_lines<Body<kSide>>(w, x, head);
     }
     const int rows_of_side = kSide == kOfQueries ? tiles.rows() : padded_keys();
-    run<std::uint64_t>((rows_of_side + 127) / 128, kHeads, [&](std::uint64_t&, int batch, int head, int n) {
-      const BandPlace at = {batch, head, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
-      if (kChunkLines * at.chunk < rows_of_side) BandProducts<Body<kSide>>(w, at).run();
-    });
+    using Products = BandProducts<Body<kSide>>;
+    run<typename Products::Shared, Products::kThreads>((rows_of_side + 127) / 128, kHeads,
+                                                       [&](typename Products::Shared& shared, int batch, int head, int n) {
+                                                         const BandPlace at = {batch, head, 8 * n};
+                                                         Products(shared, w, at).run(rows_of_side);
+                                                       });
   }
   template <int kSide>
   void finish() {
@@ -188,7 +190,7 @@ class Sides {
   int near_count, table_heads, rows[2] = {0, 0};
   Bits features[2], table[2], to[2];
   std::vector<std::int64_t> thresholds[2];
-  std::vector<uint4> strips, left[2], right[2];
+  std::vector<uint4> strips, lines[2];
   std::vector<int> line_rows[2];
   std::vector<float> lse, key_ends, key_sums, beyond[2], sums[2], parts[2], gradient[2], shift_sums[2];
   BandWork work[2];
@@ -209,11 +211,11 @@ class Sides {
     w.clips = clips_of(b, tiles, side), w.span = line_span(tiles, w.clips, side);
     w.rows = input_rows(b.tables[side].rows), w.map = b.tables[side].map, w.row_count = rows[side];
     const BandLayout& at = layout.band[side];
-    left[side].resize(room(at.left, at.right) / 4), right[side].resize(room(at.right, at.line_rows) / 4);
+    lines[side].resize(room(at.lines, at.line_rows) / 4);
     line_rows[side].resize(room(at.line_rows, at.beyond));
     beyond[side].assign(room(at.beyond, at.parts), NAN);
-    parts[side].assign(room(at.parts, side == kOfQueries && has(kOfKeys) ? layout.band[1].left : layout.bytes), NAN);
-    w.left = left[side].data(), w.right = right[side].data(), w.line_rows = line_rows[side].data(), w.beyond = beyond[side].data();
+    parts[side].assign(room(at.parts, side == kOfQueries && has(kOfKeys) ? layout.band[1].lines : layout.bytes), NAN);
+    w.lines = lines[side].data(), w.line_rows = line_rows[side].data(), w.beyond = beyond[side].data();
     w.factor = w.clips.factor, w.table_scale = 0.3F;
     w.parts = is.parts == 0 ? band_parts_of(tiles, w.span, side) : is.parts;
     w.parts_at = parts[side].data(), w.gradient = b.tables[side].gradient;

@@ -283,16 +283,15 @@ TEST(HopperBackward, room_for_tables_by_distance) {
   EXPECT_EQ(at.key_ends, at.parts);
   EXPECT_EQ(at.key_sums - at.key_ends, heads * 2 * keys * 4);
   EXPECT_EQ(at.dk - at.key_sums, heads * 2 * keys * 4);
-  EXPECT_EQ(at.band[0].left - at.dk, 6 * keys * 64 * 4);
+  EXPECT_EQ(at.band[0].lines - at.dk, 6 * keys * 64 * 4);
   // Lines of queries begin at key - query = -100 - 40, those of keys at query - key = 100 - 256, and go on for as many distances as differ.
   const std::int64_t chunks[2] = {chunk_of(-140 + 440) - chunk_of(-140) + 1, chunk_of(-156 + 512) - chunk_of(-156) + 1};
   const std::int64_t lines[2] = {32 * ((chunks[0] + 1) / 2) + 2, 32 * ((chunks[1] + 1) / 2) + 2};
-  const std::int64_t table_heads[2] = {1, 6}, ends[2] = {at.band[1].left, at.bytes}, features[2] = {rows, keys};
+  const std::int64_t table_heads[2] = {1, 6}, ends[2] = {at.band[1].lines, at.bytes}, features[2] = {rows, keys};
   for (int side = 0; side < 2; ++side) {
     const BandLayout& of = at.band[side];
     const auto rounded = [](std::int64_t bytes) { return (bytes + 15) / 16 * 16; };
-    EXPECT_EQ(of.right - of.left, table_heads[side] * chunks[side] * 16 * 64 * 2) << side;
-    EXPECT_EQ(of.line_rows - of.right, table_heads[side] * (chunks[side] + 2) * 16 * 64 * 2) << side;
+    EXPECT_EQ(of.line_rows - of.lines, table_heads[side] * (chunks[side] + 2) * 16 * 64 * 2) << side;
     EXPECT_EQ(of.beyond - of.line_rows, rounded(lines[side] * 4)) << side;
     EXPECT_EQ(of.parts - of.beyond, heads * 2 * features[side] * 4) << side;
     const LineSpan span = line_span(t, clips_of(b, t, side), side);

@@ -207,7 +207,7 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
     if (of.rows.data == nullptr) continue;
     const LineSpan span = line_span(t, clips_of(b, t, side), side);
     const std::int64_t chunk = of.rows.shape[2] * kChunkLines * width / 2;
-    layout.band[side] = {take(chunk * span.chunks()), take(chunk * (span.chunks() + 2)), take(span.lines()),
+    layout.band[side] = {take(chunk * (span.chunks() + 2)), take(span.lines()),
                          take(heads * 2 * (side == kOfQueries ? t.rows() : t.blocks() * kBlockKeys)),
                          take(band_part_numbers(b, t, side), of.gradient != nullptr)};
   }

@@ -27,8 +27,7 @@ Windows windows_of(const Backward& backward, const KeyTiles& tiles);
 
 /// What a table by distance has of the workspace: BandWork.
 struct BandLayout {
-  std::int64_t left;
-  std::int64_t right;
+  std::int64_t lines;
   std::int64_t line_rows;
   std::int64_t beyond;
   std::int64_t parts;

@@ -15,10 +15,11 @@ __global__ void __launch_bounds__(kLineThreads) make_lines(const __grid_constant
   lay_out_lines<T>(w, int(blockIdx.x * kLineThreads + threadIdx.x), int(blockIdx.y));
 }
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 4 : 3) make_products(const __grid_constant__ BandWork w) {
-  const BandPlace at = {int(blockIdx.z), int(blockIdx.y), first_chunk<T>()};
+__global__ void __launch_bounds__(BandProducts<T>::kThreads, 2) make_products(const __grid_constant__ BandWork w) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const BandPlace at = {int(blockIdx.z), int(blockIdx.y), int(blockIdx.x) * (BandProducts<T>::kFeatures / kChunkLines)};
   const int rows = T::kSide == kOfQueries ? w.tiles.rows() : w.tiles.blocks() * kBlockKeys;
-  if (kChunkLines * at.chunk < rows) BandProducts<T>(w, at).run();
+  BandProducts<T>(*reinterpret_cast<ProductsShared<T>*>(memory), w, at).run(rows);
 }
 
 template <class Element>
@@ -41,13 +42,14 @@ Status make_side(const char* where, const Backward& b, const BackwardParameter& 
   BandWork w = band_work(b, p, memory, kSide);
   if (w.span.chunks() == 0) return {};
   return with_band_body<kSide>(b, p.tiles, [&]<class T>() {
-    const int count = (w.span.chunks() + 2) * 32 * T::kSteps;  // more than there are lines
+    const int count = (w.span.chunks() + 2) * kChunkLines * (T::kWidth / 8);  // more than there are lines
     const Grid lines = {(static_cast<unsigned>(count) + kLineThreads - 1) / kLineThreads,
                         w.clips.by_head ? static_cast<unsigned>(w.tiles.heads) : 1};
     const auto* const first = reinterpret_cast<const void*>(&make_lines<T>);
     if (Status s = launch(where, {first, lines, kLineThreads, 0, stream}, &w); !s) return s;
     const auto* const then = reinterpret_cast<const void*>(&make_products<T>);
-    return launch(where, {then, blocks_of_features<T>(w, w.tiles.heads), unsigned{T::kThreads}, 0, stream}, &w);
+    const Grid blocks = blocks_of_features<T>(w, w.tiles.heads);
+    return launch(where, {then, blocks, unsigned{BandProducts<T>::kThreads}, sizeof(ProductsShared<T>), stream}, &w);
   });
 }
 

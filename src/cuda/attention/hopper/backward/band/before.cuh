@@ -1,70 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before a backward with tables by distance: products of features with lines, where tiles read them. A warp has 32 features and walks along
-// the lines of all that is near them; each chunk of lines is multiplied once, and blocks of scores take theirs from two chunks.
+// Before a backward with tables by distance: products of features with lines, where tiles read them. A warpgroup has 64 features, and its
+// four warps walk along a quarter each of the lines of all that is near the block. A chunk of lines is multiplied once, and blocks of
+// scores take theirs from two chunks.
 #pragma once
 
 #include "cuda/attention/hopper/backward/band/body.cuh"
+#include "cuda/attention/mma/instructions.cuh"
 
 namespace phasor::cuda::hopper {
 
 template <class T>
+struct ProductsShared {
+  static constexpr int kGroups = 2, kStages = 3, kPanels = T::kWidth / 64;
+  alignas(1024) std::uint16_t features[kGroups][kPanels][64][64];
+  alignas(1024) std::uint16_t lines[kStages][kPanels][64][64];  // a chunk for each warp of a warpgroup
+};
+
+template <class T>
 struct BandProducts {
   using Element = typename T::Element;
-  using Lines = float[4][4];  // a chunk of them, with four times eight features
+  using Shared = ProductsShared<T>;
+  using Product64 = Product<Element, 64>;
+  using Lines = float[32];  // a chunk of them, with eight times eight features
+  static constexpr int kGroups = Shared::kGroups, kStages = Shared::kStages, kThreads = 128 * kGroups, kFeatures = 64 * kGroups;
+  static constexpr int kGroupChunks = 64 / kChunkLines, kVectors = T::kWidth / 8, kTogether = kThreads / kVectors;
+  static_assert(kTogether % 8 == 0);  // so the swizzle of what a thread brings is that of its first row
+  Shared& shared;
   const BandWork& w;
-  const BandPlace& at;
-  const int lane = threadIdx.x % 32;
-  std::uint32_t features[T::kSteps][4][2];
-  float ends[2][4][2];
+  const BandPlace& at;  // of the block
+  const int lane = threadIdx.x % 32, slot = threadIdx.x / 32 % 4, group = __shfl_sync(~0u, threadIdx.x / 128, 0);
+  const int own_chunk;  // the warpgroup's first
 
-  __device__ __forceinline__ BandProducts(const BandWork& of, const BandPlace& place) : w(of), at(place) {
+  __device__ __forceinline__ BandProducts(Shared& memory, const BandWork& of, const BandPlace& place)
+      : shared(memory), w(of), at(place), own_chunk(place.chunk + group * kGroupChunks) {}
+
+  // ---- What comes to shared memory ----
+
+  /// 64 rows, of which this thread brings one piece of every so many; row_of(n): where row n is, null where there is none.
+  template <class RowOf>
+  __device__ __forceinline__ void bring(std::uint16_t (&to)[Shared::kPanels][64][64], const RowOf& row_of) const {
+    const int first = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
+    const std::uint32_t to_row = shared_address(to[vector / 8][first]) + 16 * (vector % 8 ^ first % 8);
+#pragma unroll
+    for (int n = 0; n < 64; n += kTogether) {
+      const uint4* const from = row_of(first + n);
+      const bool is_there = from != nullptr;
+      attention::mma::copy_in(to_row + 128 * n, is_there ? from + vector : w.lines, is_there);
+    }
+  }
+  __device__ __forceinline__ void bring_features() const {
     const int head = T::kSide == kOfQueries ? at.head : at.head / w.tiles.heads_of_key;
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      const int row = kChunkLines * at.chunk + 8 * n + lane / 4;
-      const unsigned char* const from = w.features.row(at.batch, row, head) + 4 * (lane % 4);
-#pragma unroll
-      for (int x = 0; x < 2 * T::kSteps; ++x) {
-        const bool is_there = row < w.feature_count(T::kSide) && 8 * x < w.features.width;
-        features[x / 2][n][x % 2] = is_there ? *reinterpret_cast<const std::uint32_t*>(from + 16 * x) : 0;
-      }
+    const int channel = threadIdx.x % kVectors * 8;
+    for (int of = 0; of < kGroups; ++of) {
+      const int row = kChunkLines * at.chunk + 64 * of;
+      bring(shared.features[of], [&](int n) {
+        const bool is_there = row + n < w.feature_count(T::kSide) && channel < w.features.width;
+        return is_there ? reinterpret_cast<const uint4*>(w.features.row(at.batch, row + n, head)) : nullptr;
+      });
     }
   }
-  __device__ __forceinline__ void multiply(Lines& to, int chunk) const {
-    const std::int64_t number = std::int64_t{w.head_of_table(at.head)} * w.span.chunks() + (chunk - w.span.low);
-    const uint4* const from = w.left + number * (T::kSteps * 32) + lane;
-#pragma unroll
-    for (int n = 0; n < 16; ++n) to[n / 4][n % 4] = 0;
-#pragma unroll
-    for (int x = 0; x < T::kSteps; ++x) {
-      std::uint32_t lines[4];
-      unwrap(from[32 * x], lines);
-#pragma unroll
-      for (int n = 0; n < 4; ++n) multiply_blocks<Element>(to[n], lines, features[x][n][0], features[x][n][1]);
-    }
+  /// Chunks of lines, by their numbers; all beyond an end are its line. chunk_of(slot): that of a warp.
+  template <class ChunkOf>
+  __device__ __forceinline__ void bring_lines(int stage, const ChunkOf& chunk_of) const {
+    const int chunks = w.span.chunks();
+    const uint4* const lines = w.lines + std::int64_t{w.head_of_table(at.head)} * (chunks + 2) * (kChunkLines * kVectors);
+    bring(shared.lines[stage], [&](int n) {
+      const int chunk = chunk_of(n / kChunkLines) - w.span.low;
+      const int line = chunk < 0         ? kChunkLines * chunks
+                       : chunk >= chunks ? kChunkLines * (chunks + 1)
+                                         : kChunkLines * chunk + n % kChunkLines;
+      return lines + line * kVectors;
+    });
   }
-  __device__ __forceinline__ void bring(Lines& to, int chunk) const {
-    if (chunk >= w.span.low && chunk < w.span.high) return multiply(to, chunk);
-#pragma unroll
-    for (int n = 0; n < 16; ++n) to[n / 4][n % 4] = chunk < w.span.low ? ends[0][n / 4][n % 2] : ends[1][n / 4][n % 2];
+
+  // ---- Products ----
+
+  static __device__ __forceinline__ std::uint64_t slice(std::uint64_t rows, int n) {
+    return further(rows, n / 4 * (64 * 128) + n % 4 * 32);
   }
-  /// The first line of all and the last one, for all that lies beyond.
-  __device__ __forceinline__ void make_ends() {
-    Lines lines;
-    multiply(lines, w.span.low);
+  __device__ __forceinline__ void multiply(Lines& to, int stage) const {
+    const std::uint64_t lines = matrix(shared.lines[stage], 0), features = matrix(shared.features[group], 0);
+    pin(to);
+    products_begin();
 #pragma unroll
-    for (int n = 0; n < 8; ++n) ends[0][n / 2][n % 2] = __shfl_sync(~0u, lines[n / 2][n % 2], lane % 4);
-    multiply(lines, w.span.high - 1);
-#pragma unroll
-    for (int n = 0; n < 8; ++n) ends[1][n / 2][n % 2] = __shfl_sync(~0u, lines[n / 2][2 + n % 2], 28 + lane % 4);
+    for (int n = 0; n < T::kSteps; ++n) Product64::shared(to, slice(lines, n), slice(features, n), n != 0);
+    products_commit();
+    products_wait<0>();
+    pin(to);
   }
-  __device__ __forceinline__ void store_ends() const {
-    if (lane >= 4) return;
+  /// The first line of all, which the warpgroup's first warp has, and the last one, which the second has, for all that lies beyond.
+  __device__ __forceinline__ void store_ends(const Lines& lines, bool is_there) const {
+    if (lane >= 4 || slot >= 2 || !is_there) return;
+    const int far = far_side_of(T::kSide, slot);
 #pragma unroll
     for (int n = 0; n < 16; ++n) {
-      const int feature = kChunkLines * at.chunk + 8 * (n / 4) + 2 * lane + n % 2, end = n / 2 % 2;
-      const float value = ends[end][n / 4][n % 2] * w.factor * w.scale_log2;
-      const int far = far_side_of(T::kSide, end);
+      const int feature = kChunkLines * own_chunk + 8 * (n / 2) + 2 * lane + n % 2;
+      const float value = lines[4 * (n / 2) + n % 2] * w.factor * w.scale_log2;
       if constexpr (T::kSide == kOfQueries) {
         float* const lse = w.ends + w.row_number(at.batch, at.head, feature);
         lse[(1 + far) * w.ends_of_side] = lse[0] - value;
@@ -73,10 +104,13 @@ struct BandProducts {
       }
     }
   }
+
+  // ---- Scores ----
+
   /// Of line 8 i + lane / 4 of two chunks: column x of the lane's two.
   template <int kOfFeatures>
   __device__ __forceinline__ static float line_at(const Lines& before, const Lines& now, int i, int x) {
-    return i < 2 ? before[kOfFeatures][2 * i + x] : now[kOfFeatures][2 * (i - 2) + x];
+    return i < 2 ? before[4 * kOfFeatures + 2 * i + x] : now[4 * kOfFeatures + 2 * (i - 2) + x];
   }
   /// Scores of features 16 n and further with what is `other` chunks on: their lines are the last chunk's and the one's before it.
   template <int n>
@@ -106,31 +140,64 @@ struct BandProducts {
     };
     return {add(a.x, b.x), add(a.y, b.y), add(a.z, b.z), add(a.w, b.w)};
   }
-  __device__ __forceinline__ void run() {
-    make_ends();
-    store_ends();
-    const Span others = near_chunks(w.tiles, w.near, T::kSide, at.chunk);  // the same of both chunks
-    if (others.first >= others.end) return;
-    Lines before, now;
+  /// Where a step's scores go, and what the other side has there: asked for while lines are multiplied.
+  struct Places {
+    uint4* to[kGroupChunks];  // null: not near
+    uint4 given[kGroupChunks];
+  };
+  __device__ __forceinline__ void ask(Places& p, ScoreBlocks<T>& blocks, const Span& others, int other) const {
+#pragma unroll
+    for (int n = 0; n < kGroupChunks; ++n) {
+      const bool is_near = other + n >= others.first && other + n < others.end;
+      p.to[n] = is_near ? blocks.at_other(w, at, own_chunk, other + n) + n * ScoreBlocks<T>::kNext : nullptr;
+      p.given[n] = T::kSide == kOfKeys && w.adds && is_near ? *p.to[n] : no_scores();
+    }
+  }
+  template <int n = 0>
+  __device__ __forceinline__ void put_all(const Lines& before, const Lines& now, const Places& p) const {
+    if (p.to[n] != nullptr) put<n>(before, now, p.to[n], p.given[n]);
+    if constexpr (n + 1 < kGroupChunks) put_all<n + 1>(before, now, p);
+  }
+
+  __device__ __forceinline__ Span others_of(int chunk, int rows) const {
+    return kChunkLines * chunk < rows ? near_chunks(w.tiles, w.near, T::kSide, chunk) : Span{0, 0};
+  }
+  /// `rows`: features with those that fill the last tile or block.
+  __device__ __forceinline__ void run(int rows) {
+    const Span others = others_of(own_chunk, rows);
+    Span met = {kFar, -kFar};  // chunks of lines
+#pragma unroll
+    for (int of = 0; of < kGroups; ++of) {
+      const int chunk = at.chunk + of * kGroupChunks;
+      const Span all = others_of(chunk, rows);
+      if (all.first < all.end) met = {min(met.first, all.first - chunk - kGroupChunks + 1), max(met.end, all.end - chunk)};
+    }
+    // Of each warp, after the ends and the chunk before its first one.
+    const int length = met.first < met.end ? (met.end - met.first + 3) / 4 : 0, steps = length == 0 ? 1 : length + 2;
+    const auto chunk_at = [&](int step, int of) { return met.first + of * length + step - 2; };
+    const auto bring_step = [&](int step) {
+      if (step == 0) bring_lines(0, [&](int of) { return of % 2 == 0 ? w.span.low - 1 : w.span.high; });
+      if (step > 0 && step < steps) bring_lines(step % kStages, [&](int of) { return chunk_at(step, of); });
+      attention::mma::copies_commit();
+    };
+    bring_features();
+    for (int step = 0; step < kStages - 1; ++step) bring_step(step);
     ScoreBlocks<T> blocks;
-    bring(before, others.first - at.chunk - 2);
+    Lines before;
 #pragma unroll 1
-    for (int chunk = others.first - at.chunk - 1; chunk < others.end - at.chunk; ++chunk) {
-      const int other = chunk + at.chunk;
-      const bool is_there[2] = {other >= others.first, other + 1 < others.end};
-      uint4* to[2] = {};
-      uint4 given[2] = {};  // of the other side, asked for while lines are multiplied
+    for (int step = 0; step < steps; ++step) {
+      attention::mma::copies_wait<kStages - 2>();
+      fence_async();
+      __syncthreads();
+      bring_step(step + kStages - 1);
+      Places places = {};
+      if (step >= 2) ask(places, blocks, others, chunk_at(step, slot) + own_chunk);
+      Lines now;
+      multiply(now, step % kStages);
+      if (step == 0) store_ends(now, kChunkLines * own_chunk < rows);
+      if (step >= 2) put_all(before, now, places);
 #pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        if (!is_there[n]) continue;
-        to[n] = blocks.at_other(w, at, at.chunk, other + n) + n * ScoreBlocks<T>::kNext;
-        if (T::kSide == kOfKeys && w.adds) given[n] = *to[n];
-      }
-      bring(now, chunk);
-      if (is_there[0]) put<0>(before, now, to[0], given[0]);
-      if (is_there[1]) put<1>(before, now, to[1], given[1]);
-#pragma unroll
-      for (int n = 0; n < 16; ++n) before[n / 4][n % 4] = now[n / 4][n % 4];
+      for (int n = 0; n < 32; ++n) before[n] = now[n];
     }
   }
 };

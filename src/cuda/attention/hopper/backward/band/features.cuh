@@ -47,12 +47,12 @@ struct BandFeatures {
     static_assert(kTogether % 8 == 0);  // so the swizzle is that of the first line
     const int first = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
     const std::int64_t of_head = std::int64_t{w.head_of_table(at.head)} * (w.span.chunks() + 2);
-    const uint4* const from = w.right + ((of_head + number) * kChunkLines + first) * kVectors + vector;
+    const uint4* const from = w.lines + ((of_head + number) * kChunkLines + first) * kVectors + vector;
     const std::uint32_t to = shared_address(shared.lines[stage][vector / 8][first]) + 16 * (vector % 8 ^ first % 8);
 #pragma unroll
     for (int n = 0; n < kChunks * kChunkLines; n += kTogether) {
       const bool is_line = number + (first + n) / kChunkLines < end;
-      attention::mma::copy_in(to + 128 * n, is_line ? from + n * kVectors : w.right, is_line);
+      attention::mma::copy_in(to + 128 * n, is_line ? from + n * kVectors : w.lines, is_line);
     }
   }
   /// So many chunks of a stage times the left operands of this warp's features.

@@ -20,16 +20,12 @@ Status with_band_body(const Backward& b, const KeyTiles& t, const Body& body) {
   }
   return half ? body.template operator()<BandBody<__half, 1, kSide>>() : body.template operator()<BandBody<__nv_bfloat16, 1, kSide>>();
 }
-/// Blocks of 128 features: a warp has 32 of them.
+/// Blocks of 128 features.
 template <class T>
 Grid blocks_of_features(const BandWork& w, int heads) {
-  constexpr int kOfBlock = 32 * T::kWarps;
+  constexpr int kOfBlock = 128;
   return {static_cast<unsigned>((w.feature_count(T::kSide) + kOfBlock - 1) / kOfBlock), static_cast<unsigned>(heads),
           static_cast<unsigned>(w.tiles.batch)};
-}
-template <class T>
-__device__ __forceinline__ int first_chunk() {
-  return static_cast<int>(blockIdx.x * T::kWarps + threadIdx.x / 32) * 2;
 }
 
 }  // namespace phasor::cuda::hopper

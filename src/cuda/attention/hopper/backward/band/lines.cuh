@@ -28,10 +28,11 @@ template <class T>
 __device__ __forceinline__ std::uint32_t pair_of_line(const BandWork& w, int head, int chunk, int line, int channel) {
   return number_of_line<T>(w, head, chunk, line, channel) | number_of_line<T>(w, head, chunk, line, channel + 1) << 16;
 }
-/// Of `right`: 16 bytes, and of `left` unless the chunk is behind all others; x counts chunks, steps of channels, lanes.
+/// Of `lines`: 16 bytes.
 template <class T>
 __device__ __forceinline__ void lay_out_lines(const BandWork& w, int x, int head) {
-  const int chunks = w.span.chunks(), chunk = x / (32 * T::kSteps), step = x / 32 % T::kSteps, lane = x % 32;
+  constexpr int kVectors = T::kWidth / 8;
+  const int chunks = w.span.chunks(), chunk = x / (kChunkLines * kVectors), line = x / kVectors % kChunkLines, channel = x % kVectors * 8;
   if (head == 0 && x < w.span.lines()) {
     const int behind = x - (w.span.lines() - 2);
     w.line_rows[x] = row_of_line<T::kSide>(w, behind < 0    ? kChunkLines * w.span.low + x
@@ -39,15 +40,9 @@ __device__ __forceinline__ void lay_out_lines(const BandWork& w, int x, int head
                                                             : kChunkLines * w.span.high - 1);
   }
   if (chunk >= chunks + 2) return;
-  const int inside = 32 * step + lane, line = inside / (T::kWidth / 8), channel = inside % (T::kWidth / 8) * 8;
-  w.right[(std::int64_t{head} * (chunks + 2) + chunk) * (32 * T::kSteps) + inside] = {
+  w.lines[std::int64_t{head} * (chunks + 2) * (kChunkLines * kVectors) + x] = {
       pair_of_line<T>(w, head, chunk, line, channel), pair_of_line<T>(w, head, chunk, line, channel + 2),
       pair_of_line<T>(w, head, chunk, line, channel + 4), pair_of_line<T>(w, head, chunk, line, channel + 6)};
-  if (chunk >= chunks) return;
-  const int pair = 16 * step + 2 * (lane % 4);
-  w.left[(std::int64_t{head} * chunks + chunk) * (32 * T::kSteps) + 32 * step + lane] = {
-      pair_of_line<T>(w, head, chunk, lane / 4, pair), pair_of_line<T>(w, head, chunk, lane / 4 + 8, pair),
-      pair_of_line<T>(w, head, chunk, lane / 4, pair + 8), pair_of_line<T>(w, head, chunk, lane / 4 + 8, pair + 8)};
 }
 
 // ---- Their gradient ----

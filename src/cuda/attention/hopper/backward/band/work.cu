@@ -31,7 +31,7 @@ BandWork band_work(const Backward& b, const BackwardParameter& p, const BandMemo
   w.rows = input_rows(table.rows);
   w.map = table.map;
   w.row_count = static_cast<int>(table.rows.shape[1]);
-  w.left = reinterpret_cast<uint4*>(memory.begin + layout.left), w.right = reinterpret_cast<uint4*>(memory.begin + layout.right);
+  w.lines = reinterpret_cast<uint4*>(memory.begin + layout.lines);
   w.line_rows = reinterpret_cast<int*>(memory.begin + layout.line_rows);
   w.beyond = at(layout.beyond);
   w.factor = w.clips.factor;

@@ -29,10 +29,9 @@ struct BandWork {
   job::RowMap map;  // which of them a distance reads
   int row_count;
   InputRows features;
-  // By lines. As a left operand (heads or 1, chunks, channels / 16, 32), blocks of 16 lines and 16 channels as the registers of a product
-  // have them. As a right one by rows, with two chunks behind: the first line, twice, and the last one, twice; all else in them is zeros.
-  uint4* left;
-  uint4* right;
+  // The table by lines, (heads or 1, chunks, 16, channels / 8), with two chunks behind: the first line, twice, and the last one, twice; all
+  // else in them is zeros.
+  uint4* lines;
   int* line_rows;  // which row each of LineSpan::lines is
   float factor;    // the table's scale over that of q . k
   float scale;
