@@ -125,19 +125,6 @@ __device__ inline uint2 widened_f8(std::uint32_t four) {
 #endif
 }
 
-/// The launch behind this one may begin when every block has said so or ended: it waits for what blocks write by wait_for_launch_before.
-/// That waits for nothing where the launch was not allowed to begin early.
-__device__ inline void let_next_launch_begin() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
-#endif
-}
-__device__ inline void wait_for_launch_before() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;\n" ::: "memory");
-#endif
-}
-
 __device__ inline float power_of_two(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(result) : "f"(x));

@@ -10,7 +10,8 @@ namespace phasor::cuda::decode {
 struct Kernel {
   const void* kernel = nullptr;
   int shared_bytes = 0;
-  int rows = 0;  // of a block
+  int most_shared_bytes = 0;  // of any call: the kernel is allowed as much each time, so that threads do not take it from each other
+  int rows = 0;               // of a block
 };
 Kernel kernel_bf16(const DecodeWork& work);
 Kernel kernel_f16(const DecodeWork& work);

@@ -4,19 +4,26 @@
 
 #include "cuda/attention/decode/kernel.cuh"
 #include "cuda/attention/decode/kernels.cuh"
+#include "cuda/dependent.cuh"
 
 namespace phasor::cuda::decode {
 
 template <class S>
 __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_blocks(const __grid_constant__ DecodeWork work) {
-  let_next_launch_begin();
+#if PHASOR_DECODE_EARLY > 1
+  wait_for_earlier();
+#endif
+#if PHASOR_DECODE_EARLY
+  let_later_begin();
+#endif
   extern __shared__ __align__(kAlignment) std::byte memory[];
   decode_block<S>(work, blockIdx.x, blockIdx.y, memory);
 }
 
 template <class S>
 Kernel kernel_of(const DecodeWork& work) {
-  return {reinterpret_cast<const void*>(&decode_blocks<S>), Room<S>::bytes(splits_queries(work), has_same_strides(work)), S::kRows};
+  return {reinterpret_cast<const void*>(&decode_blocks<S>), Room<S>::bytes(splits_queries(work), has_same_strides(work)),
+          Room<S>::bytes(true, false), S::kRows};
 }
 template <Storage kStorage, int kWidth>
 Kernel kernel_of(const DecodeWork& work) {

@@ -76,7 +76,6 @@ __device__ __forceinline__ void merge_row(const DecodeWork& work, int n, int bat
   const int head = key_head * work.group + of_head - query * work.group;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const RowPartials row = partials_of(work, batch, key_head, of_head);
-  wait_for_launch_before();
   float4 x[kSplitsTogether];
   load_channels(row, work.width, row.first, lane * 4, x);  // on their way while the numbers are
   const Softmax all = softmax_of(work, row, head);

@@ -213,8 +213,9 @@ PHASOR_HD inline void finish_plain(const PlainMaker<Knows>& maker, Held& held, u
     if constexpr (Knows::each == 2) block.template swap<4, 1>(held, [](State& state) { return state.sums.numbers; });
     block.each([&](int thread) { maker.norm(thread, held.of(thread)); });
   };
-  // Values have none, and some warps have only values.
-  if constexpr (Knows::norms) block.in_warps_of([&](int thread) { return maker.has_norm(thread); }, norm);
+  // Values have none, and some warps have only values. Where tokens are few, asking takes longer.
+  if constexpr (Knows::norms && Knows::few) norm();
+  if constexpr (Knows::norms && !Knows::few) block.in_warps_of([&](int thread) { return maker.has_norm(thread); }, norm);
   asked_once(seen != 0,
              [&](auto rests) { block.each([&](int thread) { maker.template finish<decltype(rests)::value>(thread, held.of(thread)); }); });
 }

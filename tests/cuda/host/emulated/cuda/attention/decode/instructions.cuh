@@ -34,7 +34,6 @@ template <bool kBrain>
 using Element = std::conditional_t<kBrain, __nv_bfloat16, __half>;
 
 inline std::uint64_t read_once() { return 0; }
-inline void wait_for_launch_before() {}
 template <int kRowBytes>
 void copy_16(std::uint32_t to, const void* from, std::uint64_t /*policy*/) {
   if (to % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0) std::abort();
