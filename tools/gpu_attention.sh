@@ -13,6 +13,7 @@ left_out=(
   '*what_does_not_fit*' '*any_runner*' '*on_every_target*' '*threads*'
   attention_call.sequences_that_do_not_rise_from_0_to_the_end attention_call.positions_that_are_no_integers_or_too_far
   attention_call.memory_that_overlaps attention_call.contents_that_cannot_be
+  bias_term.a_position_before_a_window_is_refused_where_tokens_have_it_anyway
   attention_given_workspace.of_blocks_gives_the_bits_of_one_piece bias_parameters.that_do_not_fit_are_refused_with_words
   attention_backward_terms.one_term_alone_has_the_bits_of_all
   attention_wide_results.rounded_are_the_narrow_ones_to_the_bit 'explain_attention.*'

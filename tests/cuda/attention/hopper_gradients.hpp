@@ -2,6 +2,8 @@
 // Problems for the backward of attention on Hopper, a naive reference in double, and how far from it the arithmetic may be.
 #pragma once
 
+#include <mutex>
+
 #include "cuda/attention/hopper/backward/run.hpp"
 #include "cuda/attention/hopper_reference.hpp"
 #include "cuda/attention/hopper_sides.hpp"
@@ -286,15 +288,17 @@ inline std::vector<Bounded> reference_distances(const BackwardProblem& of, const
   return to;
 }
 
-/// What is added to queries gets the sum of what these get, in units of what q . k gives them.
+/// What is added to queries gets the sum of what these get, in units of what q . k gives them. Threads add to it at once.
 struct ShiftSums {
   const BackwardProblem& of;
   std::int64_t width;
   std::vector<BoundedSum> sums;
+  std::mutex adding;
 
   ShiftSums(const BackwardProblem& p, int shift) : of(p), width(p.forward.q.shape[3]), sums(p.shifts[shift].vector.size()) {}
   void add(std::int64_t h, const std::vector<BoundedSum>& of_query) {
     if (sums.empty()) return;
+    const std::lock_guard<std::mutex> alone(adding);
     const auto first = static_cast<std::size_t>(static_cast<std::int64_t>(sums.size()) == width ? 0 : h * width);
     for (std::size_t c = 0; c < of_query.size(); ++c) sums[first + c].add(of_query[c]);
   }
@@ -316,7 +320,7 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
                      dv = p.v.shape[3];
   std::vector<ReferenceRow> rows(of.lse.size());
   const Tensor16& q = of.queries(0);
-  ShiftSums of_shifts[2] = {ShiftSums(of, 0), ShiftSums(of, 1)};
+  ShiftSums of_shifts[2] = {{of, 0}, {of, 1}};
   ReferenceGradients to;
   to.q.resize(static_cast<std::size_t>(p.q.shape[0] * queries * heads * d));
   to.k.resize(static_cast<std::size_t>(p.q.shape[0] * keys * key_heads * d)),

@@ -120,9 +120,9 @@ def test_keys_of_a_paged_cache_that_move() -> None:
             assert same_bits(call(*moved(k, before, after), of), wanted), dtype
     there = moved(numbers(4, 3, 2, 64))[0]
     with raises(ValueError, "of 3 tokens|have 3 tokens"):  # as many as a page has slots, and consecutive
-        target.rerotate_(there, range(3), 0, slots=slots)
+        target.rerotate_(there, range(3), 0, slots=slots.to(there.device))
     consecutive = numbers(4, 3, 2, 64)
-    assert same_bits(target.rerotate_(moved(consecutive)[0], range(5), 9, slots=slots), target.rerotate_(consecutive, range(5), 9, slots=slots))
+    assert same_bits(target.rerotate_(moved(consecutive)[0], range(5), 9, slots=moved(slots)[0]), target.rerotate_(consecutive, range(5), 9, slots=slots))
 
 
 def test_keys_that_move_in_a_captured_graph_go_where_the_slots_are_then() -> None:

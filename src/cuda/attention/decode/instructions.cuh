@@ -6,35 +6,20 @@
 
 #include <cstdint>
 
-#include "cuda/attention/decode/tuning.hpp"
 #include "math/float8_value.hpp"
 
 namespace phasor::cuda::decode {
 
 __device__ inline std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
 
-/// What L2 does with what is read once: it goes first, so that what blocks write, and are soon asked for, stays.
-__device__ inline std::uint64_t read_once() {
-  std::uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\n" : "=l"(policy));
-  return policy;
-}
 /// 16 bytes from global to shared memory, on their own. What is brought together is a key of kRowBytes: beyond it lies another head's.
 template <int kRowBytes>
-__device__ inline void copy_16(std::uint32_t to, const void* from, [[maybe_unused]] std::uint64_t policy) {
-#if PHASOR_DECODE_EVICT
-  if constexpr (kRowBytes >= PHASOR_DECODE_PREFETCH) {
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "l"(policy) : "memory");
-  } else {
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "l"(policy) : "memory");
-  }
-#else
-  if constexpr (kRowBytes >= PHASOR_DECODE_PREFETCH) {
+__device__ inline void copy_16(std::uint32_t to, const void* from) {
+  if constexpr (kRowBytes >= 256) {
     asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
   } else {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
   }
-#endif
 }
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 /// Until at most so many groups of copies are under way.

@@ -4,18 +4,11 @@
 
 #include "cuda/attention/decode/kernel.cuh"
 #include "cuda/attention/decode/kernels.cuh"
-#include "cuda/dependent.cuh"
 
 namespace phasor::cuda::decode {
 
 template <class S>
 __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_blocks(const __grid_constant__ DecodeWork work) {
-#if PHASOR_DECODE_EARLY > 1
-  wait_for_earlier();
-#endif
-#if PHASOR_DECODE_EARLY
-  let_later_begin();
-#endif
   extern __shared__ __align__(kAlignment) std::byte memory[];
   decode_block<S>(work, blockIdx.x, blockIdx.y, memory);
 }

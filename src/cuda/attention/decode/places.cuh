@@ -66,7 +66,6 @@ struct Bringer {
   int values;             // places of values behind those of keys
   std::uint32_t to_keys;  // in a stage
   std::uint32_t to_values;
-  std::uint64_t policy;
 };
 template <class S>
 __device__ __forceinline__ Bringer bringer_of(const DecodeWork& work, const Block& block, const int64_t* places) {
@@ -80,7 +79,6 @@ __device__ __forceinline__ Bringer bringer_of(const DecodeWork& work, const Bloc
   bringer.values = has_same_strides(work) ? 0 : kSplit;
   bringer.to_keys = static_cast<std::uint32_t>(warp * S::kSideBytes) + vector_at<S, false>(row, vector);
   bringer.to_values = static_cast<std::uint32_t>((kWarps + warp) * S::kSideBytes) + vector_at<S, true>(row, vector);
-  bringer.policy = read_once();
   return bringer;
 }
 
@@ -106,8 +104,8 @@ __device__ __forceinline__ void bring_tile(const Bringer& bringer, int tile, std
     for (int n = 0; n < kAtOnce; ++n) {
       const int row = (first + n) * kRows;
       const auto below = static_cast<std::uint32_t>(row * S::kRowBytes);
-      copy_16<S::kRowBytes>((to_keys ^ turned<S, false>(row) * 16) + below, bringer.k + keys[n], bringer.policy);
-      copy_16<S::kRowBytes>((to_values ^ turned<S, true>(row) * 16) + below, bringer.v + values[n], bringer.policy);
+      copy_16<S::kRowBytes>((to_keys ^ turned<S, false>(row) * 16) + below, bringer.k + keys[n]);
+      copy_16<S::kRowBytes>((to_values ^ turned<S, true>(row) * 16) + below, bringer.v + values[n]);
     }
   }
 }

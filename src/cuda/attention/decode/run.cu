@@ -4,20 +4,12 @@
 
 #include "cuda/attention/decode/kernels.cuh"
 #include "cuda/attention/decode/merge.cuh"
-#include "cuda/dependent.cuh"
 #include "cuda/device.hpp"
 
 namespace phasor::cuda::decode {
 namespace {
 
-/// It begins while the last splits are made.
 __global__ void __launch_bounds__(kThreads) merge_rows(const __grid_constant__ DecodeWork work) {
-#if PHASOR_DECODE_EARLY
-  wait_for_earlier();
-#endif
-#if PHASOR_DECODE_EARLY > 1
-  let_later_begin();
-#endif
   merge_row(work, static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32, static_cast<int>(blockIdx.y));
 }
 
@@ -33,16 +25,6 @@ cudaError_t allow(const Kernel& kernel) {
   if (error != cudaSuccess) return error;
   return cudaFuncSetAttribute(kernel.kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
 }
-Status launch_splits(const char* where, const Launch& splits, DecodeWork& parameter) {
-#if PHASOR_DECODE_EARLY > 1
-  return launch_early(where, splits, &parameter);
-#else
-  void* parameters[] = {&parameter};
-  return status_of(where, cudaLaunchKernel(splits.kernel, dim3(splits.blocks.x, splits.blocks.y), dim3(splits.threads), parameters,
-                                           splits.shared_bytes, static_cast<cudaStream_t>(splits.stream)));
-#endif
-}
-
 }  // namespace
 
 bool fits(const DecodeWork& work, Device device) {
@@ -63,13 +45,13 @@ Status run(const char* where, const DecodeWork& work, void* stream) {
     const Grid blocks = {chunks * static_cast<unsigned>(work.splits) * heads, batch};
     const cudaError_t allowed = allow(kernel);
     if (allowed != cudaSuccess) return status_of(where, allowed);
-    const Status begun =
-        launch_splits(where, {kernel.kernel, blocks, kThreads, static_cast<std::size_t>(kernel.shared_bytes), stream}, parameter);
-    if (!begun.ok()) return begun;
+    void* parameters[] = {&parameter};
+    const cudaError_t error = cudaLaunchKernel(kernel.kernel, dim3(blocks.x, blocks.y), dim3(kThreads), parameters,
+                                               static_cast<std::size_t>(kernel.shared_bytes), static_cast<cudaStream_t>(stream));
+    if (error != cudaSuccess) return status_of(where, error);
   }
   const Grid blocks = {(rows * heads + kWarps - 1) / kWarps, batch};
-  const Launch merge = {reinterpret_cast<const void*>(&merge_rows), blocks, kThreads, 0, stream};
-  return PHASOR_DECODE_EARLY > 0 ? launch_early(where, merge, &parameter) : launch(where, merge, &parameter);
+  return launch(where, {reinterpret_cast<const void*>(&merge_rows), blocks, kThreads, 0, stream}, &parameter);
 }
 
 }  // namespace phasor::cuda::decode

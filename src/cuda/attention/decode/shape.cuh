@@ -26,15 +26,15 @@ struct Shape {
   static constexpr int kWarpRows = 8 * kColumns;
   static constexpr int kRows = kWarpRows * kTeam;
   static constexpr int kParts = kWarps / kTeam;  // of a tile's keys
-  static constexpr int kGroups = kTeam > 1 || kColumns > 1 || kWidth > 128 ? 1 : kBytes ? PHASOR_DECODE_GROUPS_8 : PHASOR_DECODE_GROUPS_16;
+  static constexpr int kGroups = kTeam > 1 || kColumns > 1 || kWidth > 128 ? 1 : kBytes ? kGroups8 : kGroups16;
   static constexpr int kKeys = 16 * kGroups;    // whose scores a warp makes at a time, and which it brings of each tile
   static constexpr int kTile = kKeys * kWarps;  // of the block, in a stage
   static constexpr int kRowBytes = kWidth * (kBytes ? 1 : 2);
   static constexpr int kVectors = kRowBytes / 16;       // of a key
   static constexpr int kSideBytes = kKeys * kRowBytes;  // of the keys, or of the values, that a warp brings
   static constexpr int kStageBytes = 2 * kWarps * kSideBytes;
-  static constexpr int kStages = kWidth > 128 ? (kBytes ? 3 : 2) : kBytes ? PHASOR_DECODE_STAGES_8 : PHASOR_DECODE_STAGES_16;
-  static constexpr int kBlocks = kTeam > 1 || kColumns > 1 || kWidth > 128 ? 1 : kBytes ? PHASOR_DECODE_BLOCKS_8 : PHASOR_DECODE_BLOCKS_16;
+  static constexpr int kStages = kWidth > 128 ? (kBytes ? 3 : 2) : kBytes ? kStages8 : kStages16;
+  static constexpr int kBlocks = kTeam > 1 || kColumns > 1 || kWidth > 128 ? 1 : kBytes ? kBlocks8 : kBlocks16;
   static constexpr int kDepth = kWidth / 16;                      // products over channels, and tiles of channels of what comes out
   static constexpr bool kHoldsQueries = kDepth * kColumns <= 8;   // in registers
   static constexpr int kQueryBytes = kRows * kWidth * 2;          // of one of q's two parts

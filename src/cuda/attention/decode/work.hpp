@@ -2,7 +2,6 @@
 // Decoding as its kernels see it: few queries of each sequence over keys in a cache, cut into splits of a fixed length.
 #pragma once
 
-#include "cuda/attention/decode/tuning.hpp"
 #include "job/attention/cached_value.hpp"
 
 namespace phasor::cuda::decode {
@@ -10,7 +9,7 @@ namespace phasor::cuda::decode {
 using std::int64_t;
 
 /// Keys of a split: of the call alone, whatever else is in the batch, so that its bits are, too.
-constexpr int kSplit = PHASOR_DECODE_SPLIT;
+constexpr int kSplit = 512;
 constexpr int kThreads = 128;
 constexpr int64_t kMostQueries = 64;
 

@@ -33,9 +33,8 @@ using mma::shared_address;
 template <bool kBrain>
 using Element = std::conditional_t<kBrain, __nv_bfloat16, __half>;
 
-inline std::uint64_t read_once() { return 0; }
 template <int kRowBytes>
-void copy_16(std::uint32_t to, const void* from, std::uint64_t /*policy*/) {
+void copy_16(std::uint32_t to, const void* from) {
   if (to % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0) std::abort();
   mma::copy_in(to, from, true);
 }
