@@ -109,20 +109,25 @@ def bf16_costs(world: World) -> dict[float, float]:
     return {one: difference(world.small, "rotary bf16 tables", "rotary", one).mean for one in world.small.seen("measured", "multiple", ("rotary",))}
 
 
-def faster(label: str) -> Reader:
-    """Training of runs that had the GPU to themselves, over the price of before."""
-
-    def read(world: World) -> str:
-        alone = [run["trained"]["tokens_per_second"] for run in world.small.of(label) if run["lanes"] == 1 and run["commit"] != world.gpu["commit"]]
-        price = [one["training"] for one in world.gpu["rounds"][label]]
-        return f"{sum(alone) / len(alone) / (sum(price) / len(price)):.1f}"
-
-    return read
-
-
 def training_shares(world: World) -> list[float]:
     rounds = world.gpu["rounds"]
     return [sum(one["training"] / base["training"] for one, base in zip(rounds[label], rounds["rotary"])) / len(rounds[label]) for label in labels.FAMILIES["tables that meet q or k"]]
+
+
+def most_keys(world: World) -> int:
+    return max(world.gpu["settings"]["keys"])
+
+
+def decoding_share(world: World, label: str) -> float:
+    """Of rotary's speed, where a cache has most keys."""
+    keys, rounds = str(most_keys(world)), world.gpu["rounds"]
+    return sum(one["decoding"][keys] / base["decoding"][keys] for one, base in zip(rounds[label], rounds["rotary"])) / len(rounds[label])
+
+
+def slow_decoders(world: World) -> bool:
+    shares = [decoding_share(world, label) for label in ("transformer-xl", "shaw values", "deberta", "cope")]
+    launched = str(most_keys(world)) in world.gpu["rounds"]["fire"][0]["launched"]
+    return max(shares) <= 0.205 and launched and 1 / 36 <= decoding_share(world, "fire") <= 1 / 28
 
 
 def answers(label: str, multiple: float, folder: str) -> Reader:
