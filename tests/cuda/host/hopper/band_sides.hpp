@@ -134,10 +134,12 @@ class Sides {
                                                          });
     }
     if (w.gradient == nullptr) return;
-    using Shared = LinesShared<Body<kSide>>;
-    run<Shared>((w.span.units() + 5) / 4 * w.parts, kHeads, [&](Shared& shared, int batch, int head, int n) {
-      BandLines<Body<kSide>>(shared, w, {batch, head, n / w.parts * 4, n % w.parts}).run();
-    });
+    using Lines = BandLines<Body<kSide>>;
+    run<typename Lines::Shared, Lines::kThreads>(Lines::blocks_of_lines(w.span) * w.parts, kHeads,
+                                                 [&](typename Lines::Shared& shared, int batch, int head, int n) {
+                                                   const LinesPlace at = {batch, head, n / w.parts, n % w.parts};
+                                                   Lines(shared, w, at).run();
+                                                 });
     for (int head = 0; head < table_heads; ++head) {
       for (int x = 0; x < w.span.lines() * is.width; ++x) add_parts(w, x, head);
     }

@@ -16,9 +16,9 @@ __global__ void __launch_bounds__(BandFeatures<T>::kThreads, 2) finish_features(
   BandFeatures<T>(*reinterpret_cast<FeaturesShared<T>*>(memory), w, at).run();
 }
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) sum_lines(const __grid_constant__ BandWork w) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  const LinesPlace at = {int(blockIdx.z), int(blockIdx.y), int(blockIdx.x) / w.parts * T::kWarps, int(blockIdx.x) % w.parts};
+__global__ void __launch_bounds__(BandLines<T>::kThreads, 2) sum_lines(const __grid_constant__ BandWork w) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const LinesPlace at = {int(blockIdx.z), int(blockIdx.y), int(blockIdx.x) / w.parts, int(blockIdx.x) % w.parts};
   BandLines<T>(*reinterpret_cast<LinesShared<T>*>(memory), w, at).run();
 }
 constexpr unsigned kThreads = 256;
@@ -75,10 +75,10 @@ Status finish_side(const char* where, const Backward& b, const BackwardParameter
     }
     if (w.gradient == nullptr) return Status();
     const auto* const lines = reinterpret_cast<const void*>(&sum_lines<T>);
-    const int units = (w.span.units() + 2 + T::kWarps - 1) / T::kWarps;
-    const Grid blocks = {static_cast<unsigned>(units * w.parts), static_cast<unsigned>(w.tiles.heads),
+    const int of_head = BandLines<T>::blocks_of_lines(w.span);
+    const Grid blocks = {static_cast<unsigned>(of_head * w.parts), static_cast<unsigned>(w.tiles.heads),
                          static_cast<unsigned>(w.tiles.batch)};
-    if (Status s = launch(where, {lines, blocks, unsigned{T::kThreads}, sizeof(LinesShared<T>), stream}, &w); !s) return s;
+    if (Status s = launch(where, {lines, blocks, unsigned{BandLines<T>::kThreads}, sizeof(LinesShared<T>), stream}, &w); !s) return s;
     return finish_table(where, w, stream);
   });
 }

@@ -91,24 +91,24 @@ __device__ __forceinline__ void to_lines(const Words& low, const Words& high, Wo
 
 /// Blocks of scores on their way to a warp, kEach for each of its steps: copies hold no registers, so that enough of them are under way. A
 /// lane reads what it brought itself, and nobody waits for anybody.
-template <class T, int kEach>
+template <int kWarps, int kEach>
 struct ScoreRing {
   static constexpr int kAhead = 4;  // steps
-  uint4 blocks[T::kWarps][kAhead][kEach][32];
+  uint4 blocks[kWarps][kAhead][kEach][32];
 };
-template <class T, int kEach>
+template <int kWarps, int kEach>
 struct ScoreWalk {
-  static constexpr int kAhead = ScoreRing<T, kEach>::kAhead;
-  ScoreRing<T, kEach>& ring;
+  static constexpr int kAhead = ScoreRing<kWarps, kEach>::kAhead;
+  ScoreRing<kWarps, kEach>& ring;
   int asked = 0, taken = 0;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
-  __device__ __forceinline__ explicit ScoreWalk(ScoreRing<T, kEach>& of) : ring(of) {}
+  __device__ __forceinline__ explicit ScoreWalk(ScoreRing<kWarps, kEach>& of) : ring(of) {}
 
-  /// Of a step, in the place of the one that was taken last; null: zeros. A step that is not wanted takes its turn, too.
-  __device__ __forceinline__ void ask(const BandWork& w, const uint4* const (&from)[kEach], bool is_wanted) {
+  /// Of a step, in the place of the one that was taken last; null: zeros.
+  __device__ __forceinline__ void ask(const BandWork& w, const uint4* const (&from)[kEach]) {
 #pragma unroll
-    for (int n = 0; n < kEach && is_wanted; ++n) {
+    for (int n = 0; n < kEach; ++n) {
       const bool is_there = from[n] != nullptr;
       attention::mma::copy_in(shared_address(&ring.blocks[warp][asked][n][lane]), is_there ? from[n] : w.strips, is_there);
     }

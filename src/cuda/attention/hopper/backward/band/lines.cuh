@@ -49,165 +49,183 @@ __device__ __forceinline__ void lay_out_lines(const BandWork& w, int x, int head
 
 template <class T>
 struct LinesShared {
-  static constexpr int kFeatures = 64;
-  alignas(16) std::uint16_t features[2][kFeatures][T::kWidth + 8];  // those that are multiplied, and the next ones
-  ScoreRing<T, 3> scores;
+  static constexpr int kGroups = 2, kStages = 2, kPanels = T::kWidth / 64;
+  alignas(1024) std::uint16_t features[kStages][kPanels][64][64];  // those that are multiplied, and the next ones
+  ScoreRing<4 * kGroups, 2> scores;
 };
 
-/// A block's part of a head's features; `unit`: which lines its first warp has.
+/// A block's part of a head's features; `block`: which lines it has, 128 of them.
 struct LinesPlace {
   int batch;
   int head;
-  int unit;
+  int block;
   int part;
 };
 
 template <class T>
 struct BandLines {
   using Element = typename T::Element;
-  LinesShared<T>& shared;
+  using Shared = LinesShared<T>;
+  using Product64 = Product<Element, T::kWidth>;  // of 64 lines
+  static constexpr int kGroups = Shared::kGroups, kThreads = 128 * kGroups, kWarps = 4 * kGroups;
+  static constexpr int kChunks = 64 / kChunkLines;  // of features, that come together
+  static_assert(kChunks == ScoreRing<kWarps, 2>::kAhead);
+  Shared& shared;
   const BandWork& w;
   const LinesPlace& at;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int unit;
-  ScoreWalk<T, 3> scores;
-  unsigned wanted = 0;                  // steps that were asked for, the last one in the lowest bit: whether it has scores
-  float sum[2][2 * T::kSteps][4] = {};  // of 16 lines and eight channels
+  const int line;  // the warp's chunk, by number of those that there are
+  const int end;   // behind all lines two warps have what lies beyond: 0, 1
+  ScoreWalk<kWarps, 2> scores;
+  float sum[T::kWidth / 2] = {};
 
-  __device__ __forceinline__ BandLines(LinesShared<T>& of, const BandWork& parameter, const LinesPlace& place)
-      : shared(of), w(parameter), at(place), unit(place.unit + warp), scores(of.scores) {}
+  PHASOR_HD static int blocks_of_lines(const LineSpan& span) { return (2 * span.units() + 2 + kWarps - 1) / kWarps; }
+  __device__ __forceinline__ BandLines(Shared& of, const BandWork& parameter, const LinesPlace& place)
+      : shared(of),
+        w(parameter),
+        at(place),
+        line(place.block * kWarps + static_cast<int>(threadIdx.x) / 32),
+        end(line - 2 * parameter.span.units()),
+        scores(of.scores) {}
 
-  /// From the first of 64 features on, unless there are none.
-  __device__ __forceinline__ void bring(int first, int stage) {
-    constexpr int kVectors = T::kWidth / 8;
+  __device__ __forceinline__ int feature_chunks() const { return (w.feature_count(T::kSide) + kChunkLines - 1) / kChunkLines; }
+  /// Chunks of features that meet some line of the block.
+  __device__ __forceinline__ Span features_met() const {
+    if ((at.block + 1) * kWarps > 2 * w.span.units()) return {0, feature_chunks()};
+    const KeyTiles& t = w.tiles;
+    const int others = (T::kSide == kOfQueries ? t.blocks() * kBlockKeys : t.rows()) / kChunkLines;
+    const int first = w.span.low + at.block * kWarps;
+    return {max(0, -first - kWarps), min(feature_chunks(), others - first)};
+  }
+
+  // ---- What comes to shared memory ----
+
+  /// 64 features; nothing where there are none.
+  __device__ __forceinline__ void bring(int chunk, int stage) const {
+    constexpr int kVectors = T::kWidth / 8, kTogether = kThreads / kVectors;
+    static_assert(kTogether % 8 == 0);  // so the swizzle is that of the first row
     const int head = T::kSide == kOfQueries ? at.head : at.head / w.tiles.heads_of_key;
-    for (int x = threadIdx.x; x < LinesShared<T>::kFeatures * kVectors && first < w.feature_count(T::kSide); x += T::kThreads) {
-      const int row = first + x / kVectors, channel = x % kVectors * 8;
-      const bool is_there = row < w.feature_count(T::kSide) && channel < w.features.width;
-      const unsigned char* const from = w.features.row(at.batch, is_there ? row : 0, head) + (is_there ? 2 * channel : 0);
-      attention::mma::copy_in(shared_address(&shared.features[stage][x / kVectors][channel]), from, is_there);
+    const int first = threadIdx.x / kVectors, vector = threadIdx.x % kVectors, row = kChunkLines * chunk + first;
+    const std::uint32_t to = shared_address(shared.features[stage][vector / 8][first]) + 16 * (vector % 8 ^ first % 8);
+    if (kChunkLines * chunk < w.feature_count(T::kSide)) {
+#pragma unroll
+      for (int n = 0; n < 64; n += kTogether) {
+        const bool is_there = row + n < w.feature_count(T::kSide) && 8 * vector < w.features.width;
+        const unsigned char* const from = w.features.row(at.batch, is_there ? row + n : 0, head) + (is_there ? 16 * vector : 0);
+        attention::mma::copy_in(to + 128 * n, from, is_there);
+      }
     }
     attention::mma::copies_commit();
   }
-  using Features = std::uint16_t[T::kWidth + 8];
-  /// Lines of 16 features, of two chunks, by these features.
-  __device__ __forceinline__ void multiply(const std::uint32_t (&first)[4], const std::uint32_t (&second)[4], const Features* of) {
-#pragma unroll
-    for (int x = 0; x < T::kSteps; ++x) {
-      std::uint32_t features[4];
-      load_blocks_across(features, shared_address(&of[lane % 16][16 * x + lane / 16 * 8]));
-      multiply_blocks<Element>(sum[0][2 * x], first, features[0], features[1]);
-      multiply_blocks<Element>(sum[1][2 * x], second, features[0], features[1]);
-      multiply_blocks<Element>(sum[0][2 * x + 1], first, features[2], features[3]);
-      multiply_blocks<Element>(sum[1][2 * x + 1], second, features[2], features[3]);
-    }
+  /// Scores of 64 features with what meets them by this warp's lines, a step for each 16.
+  struct Places {
+    ScoreBlocks<T> blocks;
+    Span others;
+    int chunk;  // the features' first
+  };
+  __device__ __forceinline__ Places places_of(int chunk) const {
+    const bool any = line < w.span.chunks() && kChunkLines * chunk < w.feature_count(T::kSide);
+    return {{}, any ? near_chunks(w.tiles, w.near, T::kSide, chunk) : Span{0, 0}, chunk};
   }
-  /// The left operand of a product.
-  __device__ __forceinline__ static void as_operand(const Words& lines, std::uint32_t (&to)[4]) {
+  __device__ __forceinline__ void ask(Places& of, int n) {
+    const int other = of.chunk + n + w.span.low + line;
+    const uint4* from[2];
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      const bool is_near = other + x >= of.others.first && other + x < of.others.end;
+      from[x] = is_near ? of.blocks.at_other(w, {at.batch, at.head, of.chunk}, of.chunk, other + x) + n * ScoreBlocks<T>::kNext : nullptr;
+    }
+    scores.ask(w, from);
+  }
+
+  // ---- Lines ----
+
+  /// The left operand of a product with 16 features: the gradients of their scores by line.
+  __device__ __forceinline__ void take(std::uint32_t (&to)[4]) {
+    uint4 given[2];
+    scores.take(given);
+    Words low, high, lines;
+    to_words<T>(given[0], low), to_words<T>(given[1], high);
+    to_lines(low, high, lines, lane);
     to[0] = lines[0][0], to[1] = lines[1][0], to[2] = lines[0][1], to[3] = lines[1][1];
   }
-  /// Scores of 16 features that meet this warp's lines: asked for while those of some steps before are multiplied.
-  __device__ __forceinline__ void ask(int chunk) {
-    const Span others = near_chunks(w.tiles, w.near, T::kSide, chunk);
-    const int other = chunk + w.span.low + 2 * unit;
-    const bool any =
-        unit < w.span.units() && kChunkLines * chunk < w.feature_count(T::kSide) && other + 2 >= others.first && other < others.end;
-    const uint4* from[3] = {};
-    ScoreBlocks<T> blocks;
-#pragma unroll
-    for (int n = 0; n < 3 && any; ++n) {
-      if (other + n >= others.first && other + n < others.end) from[n] = blocks.at_other(w, {at.batch, at.head, chunk}, chunk, other + n);
-    }
-    scores.ask(w, from, any);
-    wanted = wanted << 1 | (any ? 1 : 0);
-  }
-  __device__ __forceinline__ void add_lines(const uint4 (&given)[3], const Features* of) {
-    const int line_chunk = w.span.low + 2 * unit;
-    Words words[3];
-#pragma unroll
-    for (int n = 0; n < 3; ++n) to_words<T>(given[n], words[n]);
-    std::uint32_t blocks[2][4];
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      Words lines;
-      to_lines(words[n], words[n + 1], lines, lane);
-      as_operand(lines, blocks[n]);
-    }
-    if (line_chunk + 1 >= w.span.high) {  // what lies beyond is the last line's
-#pragma unroll
-      for (int x = 0; x < 4; ++x) blocks[1][x] = 0;
-    }
-    multiply(blocks[0], blocks[1], of);
-  }
   /// Sums beyond an end: in two lines, each number in two.
-  __device__ __forceinline__ void add_end(int chunk, const Features* of) {
-    const float* const from =
-        w.beyond + w.feature_number(T::kSide, {at.batch, at.head, chunk}, kChunkLines * chunk, unit - w.span.units()) + 2 * (lane % 4);
-    std::uint32_t blocks[4] = {0, 0, 0, 0};
-    const std::uint32_t none[4] = {0, 0, 0, 0};
+  __device__ __forceinline__ void take_end(std::uint32_t (&to)[4], int chunk) const {
+    if (end >= 2 || kChunkLines * chunk >= w.feature_count(T::kSide)) return;
+    const float* const from = w.beyond + w.feature_number(T::kSide, {at.batch, at.head, chunk}, kChunkLines * chunk, end) + 2 * (lane % 4);
 #pragma unroll
     for (int g = 0; g < 2; ++g) {
       const float2 beyond = *reinterpret_cast<const float2*>(from + 8 * g);
       const std::uint32_t even = in_two<Element>(beyond.x), odd = in_two<Element>(beyond.y);
-      blocks[2 * g] = lane < 4 ? low_halves(even, odd) : lane < 8 ? high_halves(even, odd) : 0;
+      to[2 * g] = lane < 4 ? low_halves(even, odd) : lane < 8 ? high_halves(even, odd) : 0;
     }
-    multiply(blocks, none, of);
+  }
+  __device__ __forceinline__ void multiply(std::uint32_t (&lines)[kChunks][4], int stage) {
+    const std::uint64_t features = matrix(shared.features[stage], int(sizeof(shared.features[stage][0])));
+    pin(sum);
+    products_begin();
+#pragma unroll
+    for (int n = 0; n < kChunks; ++n) Product64::registers(sum, lines[n], further(features, n * kChunkLines * 128));
+    products_commit();
+    products_wait<0>();
+    pin(sum);
+#pragma unroll
+    for (int n = 0; n < kChunks; ++n) pin(lines[n]);
   }
   __device__ __forceinline__ float* part() const {
     const std::int64_t number = (std::int64_t{at.batch} * w.tiles.heads + at.head) * w.parts + at.part;
     return w.parts_at + number * w.span.lines() * w.rows.width;
   }
   __device__ __forceinline__ void store() const {
-    float* const to = part() + std::int64_t{2 * kChunkLines * unit} * w.rows.width;
+    float* const to = part() + std::int64_t{kChunkLines * line + lane / 4} * w.rows.width + 2 * (lane % 4);
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int x = 0; x < 4 * T::kSteps; ++x) {
-        const int line = kChunkLines * n + lane / 4 + 8 * (x % 2), channel = 8 * (x / 2) + 2 * (lane % 4);
-        if (channel < w.rows.width) {
-          *reinterpret_cast<float2*>(to + line * w.rows.width + channel) = {sum[n][x / 2][x % 2 * 2], sum[n][x / 2][x % 2 * 2 + 1]};
-        }
-      }
+    for (int x = 0; x < T::kWidth / 8; ++x) {
+      if (8 * x >= w.rows.width) break;
+      *reinterpret_cast<float2*>(to + 8 * x) = {sum[4 * x], sum[4 * x + 1]};
+      *reinterpret_cast<float2*>(to + 8 * w.rows.width + 8 * x) = {sum[4 * x + 2], sum[4 * x + 3]};
     }
   }
   __device__ __forceinline__ void store_end() const {
-    float* const to = part() + std::int64_t{w.span.lines() - 2 + unit - w.span.units()} * w.rows.width;
+    float* const to = part() + std::int64_t{w.span.lines() - 2 + end} * w.rows.width;
 #pragma unroll
-    for (int x = 0; x < 2 * T::kSteps; ++x) {
-      const float a = sum[0][x][0] + __shfl_xor_sync(~0u, sum[0][x][0], 4), b = sum[0][x][1] + __shfl_xor_sync(~0u, sum[0][x][1], 4);
+    for (int x = 0; x < T::kWidth / 8; ++x) {
+      const float a = sum[4 * x] + __shfl_xor_sync(~0u, sum[4 * x], 4), b = sum[4 * x + 1] + __shfl_xor_sync(~0u, sum[4 * x + 1], 4);
       const int channel = 8 * x + 2 * lane;
       if (lane < 4 && channel < w.rows.width) *reinterpret_cast<float2*>(to + channel) = {a, b};
     }
   }
-  /// With 16 features; asks for scores of `ahead` before.
-  __device__ __forceinline__ void step(int chunk, int ahead, const Features* of) {
-    const int units = w.span.units();
-    uint4 given[3];
-    scores.take(given);
-    const bool any = (wanted >> (scores.kAhead - 1) & 1) != 0;
-    ask(ahead);
-    if (any) add_lines(given, of);
-    if (unit >= units && unit < units + 2 && kChunkLines * chunk < w.feature_count(T::kSide)) add_end(chunk, of);
-  }
   __device__ __forceinline__ void run() {
-    constexpr int kFeatures = LinesShared<T>::kFeatures, kChunks = kFeatures / kChunkLines;
-    static_assert(kChunks == ScoreWalk<T, 3>::kAhead);
-    const int units = w.span.units(), begin = at.part * kFeatures, on = w.parts * kFeatures;
-    bring(begin, 0);
-    for (int c = 0; c < kChunks; ++c) ask(begin / kChunkLines + c);
+    const Span met = features_met();
+    const int on = w.parts * kChunks;
+    int chunk = at.part * kChunks;  // 64 features of every so many
+    if (chunk + kChunks <= met.first) chunk += (met.first - chunk - kChunks) / on * on + on;
+    bring(chunk, 0);
+    Places next = places_of(chunk);
+#pragma unroll
+    for (int n = 0; n < kChunks; ++n) ask(next, n);
     int stage = 0;
-    for (int first = begin; first < w.feature_count(T::kSide); first += on, stage ^= 1) {
-      attention::mma::copies_wait<kChunks>();  // behind features are the scores that meet them
-      __syncthreads();                         // nobody reads the others any more
-      bring(first + on, stage ^ 1);
 #pragma unroll 1
-      for (int c = 0; c < kChunks; ++c) {
-        step(first / kChunkLines + c, (first + on) / kChunkLines + c, &shared.features[stage][kChunkLines * c]);
+    for (; chunk < met.end; chunk += on, stage ^= 1) {
+      attention::mma::copies_wait<kChunks>();  // behind features are the scores that meet them
+      fence_async();
+      __syncthreads();  // nobody reads the others any more
+      bring(chunk + on, stage ^ 1);
+      next = places_of(chunk + on);
+      std::uint32_t lines[kChunks][4] = {};
+#pragma unroll
+      for (int n = 0; n < kChunks; ++n) {
+        if (end >= 0) {
+          take_end(lines[n], chunk + n);
+        } else {
+          take(lines[n]);
+        }
+        ask(next, n);
       }
+      multiply(lines, stage);
     }
-    if (unit < units) {
+    if (end < 0) {
       store();
-    } else if (unit < units + 2) {
+    } else if (end < 2) {
       store_end();
     }
   }
