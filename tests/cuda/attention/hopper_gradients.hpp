@@ -20,7 +20,7 @@ struct BackwardProblem {
   bool wants_table = false;
 
   std::int64_t row(std::int64_t b, std::int64_t i, std::int64_t h) const { return (b * forward.q.shape[2] + h) * forward.q.shape[1] + i; }
-  /// As they meet keys, and rows of tables by distance.
+  /// As they meet keys, and as they are in the gradient of rows.
   const Tensor16& queries(int shift) const { return shifts[shift].vector.empty() ? forward.q : shifts[shift].queries; }
   std::string text() const {
     std::string of_sides;
@@ -71,7 +71,7 @@ inline ReferenceScore score_of(const BackwardProblem& of, std::int64_t b, std::i
     }
     s.kept = product * p.table_scale, s.value += s.kept;
   }
-  const SideProducts of_sides = side_products(p, of.queries(1), of.sides, {b, i, h, j}, r);
+  const SideProducts of_sides = side_products(p, of.shifts[1], of.sides, {b, i, h, j}, r);
   s.rows[0] = of_sides.rows[0], s.rows[1] = of_sides.rows[1];
   s.value += of_sides.sum(), s.size += of_sides.size, s.kept_by_sides = of_sides.kept;
   if (p.diagonal.empty()) return s;
@@ -121,8 +121,10 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
     const double x = of.lse_gradient[static_cast<std::size_t>(of.row(b, i, h))];
     delta -= x, delta_size += std::abs(x);
   }
-  // Tensor cores add 16 channels at a time and may lose 2 units of the 24th bit of the largest; ordinary sums a unit each.
-  const double steps = static_cast<double>(p.q.shape[3] + 15) / 16 + 4, value_steps = static_cast<double>(p.v.shape[3] + 15) / 16 + 4;
+  // Tensor cores add 16 channels at a time and may lose 2 units of the 24th bit of the largest; ordinary sums, as those of v, a unit each.
+  const double of_shift = of.shifts[1].vector.empty() ? 0 : static_cast<double>(p.q.shape[3]);
+  const double steps = static_cast<double>(p.q.shape[3] + 15) / 16 + 4 + of_shift,
+               value_steps = static_cast<double>(p.v.shape[3] + 15) / 16 + 4;
   for (std::int64_t j = 0; j < keys; ++j) {
     const ReferenceScore s = score_of(of, b, i, h, j);
     if (s.value == -INFINITY) continue;

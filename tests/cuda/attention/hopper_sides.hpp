@@ -39,8 +39,19 @@ struct SideProducts {
 
   double sum() const { return products[0] + products[1]; }
 };
-/// `queries`: as they meet rows.
-inline SideProducts side_products(const HopperProblem& p, const Tensor16& queries, const GradientSide (&sides)[2],
+/// Added to queries; no vector: nothing.
+struct GradientShift {
+  std::vector<float> vector;  // (heads or 1, D)
+  Tensor16 queries;           // the sums, rounded as the kernels do it
+  bool wants = false;         // its gradient
+
+  double at(std::int64_t h, std::int64_t c, std::int64_t d) const {
+    if (vector.empty()) return 0;
+    return static_cast<double>(vector[static_cast<std::size_t>((static_cast<std::int64_t>(vector.size()) == d ? 0 : h) * d + c)]);
+  }
+};
+/// `shift`: of queries where they meet rows.
+inline SideProducts side_products(const HopperProblem& p, const GradientShift& shift, const GradientSide (&sides)[2],
                                   const std::int64_t (&at)[4], std::int64_t r) {
   const auto [b, i, h, j] = at;
   SideProducts to;
@@ -50,10 +61,9 @@ inline SideProducts side_products(const HopperProblem& p, const Tensor16& querie
     to.rows[side] = table.row(r);
     const std::int64_t key_head = h / (p.q.shape[2] / p.k.shape[2]);
     for (std::int64_t c = 0; c < p.q.shape[3]; ++c) {
-      const double of_feature =
-          value_of(p.dtype, side == 0 ? queries.memory[queries.at(b, i, h, c)] : p.k.memory[p.k.at(b, j, key_head, c)]);
-      const double x = of_feature * table.at(p.dtype, to.rows[side], h, c) * table.scale;
-      to.products[side] += x, to.size += std::abs(x);
+      const double of_feature = value_of(p.dtype, side == 0 ? p.q.memory[p.q.at(b, i, h, c)] : p.k.memory[p.k.at(b, j, key_head, c)]);
+      const double more = side == 0 ? shift.at(h, c, p.q.shape[3]) : 0, row = table.at(p.dtype, to.rows[side], h, c) * table.scale;
+      to.products[side] += (of_feature + more) * row, to.size += (std::abs(of_feature) + std::abs(more)) * std::abs(row);
     }
   }
   const bool both = !sides[0].rows.memory.empty() && !sides[1].rows.memory.empty();
@@ -104,12 +114,6 @@ inline void add_sides(RandomHopper& random, const HopperProblem& f, int which, b
   }
 }
 
-/// Added to queries; no vector: nothing.
-struct GradientShift {
-  std::vector<float> vector;  // (heads or 1, D)
-  Tensor16 queries;           // the sums, rounded as the kernels do it
-  bool wants = false;         // its gradient
-};
 inline void add_shift(RandomHopper& random, const HopperProblem& f, GradientShift& shift) {
   const std::int64_t heads = random.chance(3) ? 1 : f.q.shape[2], d = f.q.shape[3];
   shift.vector.resize(static_cast<std::size_t>(heads * d));

@@ -84,6 +84,8 @@ class Sides {
     key_sums.assign(room(layout.key_sums, layout.dk), NAN);
     sums[0].assign(room(layout.dq, layout.strips), NAN);
     sums[1].assign(room(layout.dk, layout.band[has(0) ? 0 : 1].lines), NAN);
+    shift.resize(static_cast<std::size_t>(kHeads * c.width));
+    for (float& x : shift) x = normal();
     for (std::vector<float>& x : shift_sums) x.assign(static_cast<std::size_t>(kBatch * kHeads * shift_parts(tiles) * kWidth), NAN);
     for (int side = 0; side < 2; ++side) {
       to[side].assign(features[side].size(), kUntouched);
@@ -115,6 +117,10 @@ class Sides {
       for (int x = 0; x < (w.span.chunks() + 2) * 32 * Body<kSide>::kSteps; ++x) lay_out_lines<Body<kSide>>(w, x, head);
     }
     const int rows_of_side = kSide == kOfQueries ? tiles.rows() : padded_keys();
+    if (w.of_lines != nullptr) {
+      const LineSumsWork sums = {w.lines, (w.span.chunks() + 2) * kChunkLines, w.clips.by_head, shift_view(), of_lines.data()};
+      for (int x = 0; x < kHeads * sums.of_head; ++x) multiply_line<Element, kWidth>(sums, x % sums.of_head, x / sums.of_head);
+    }
     using Products = BandProducts<Body<kSide>>;
     run<typename Products::Shared, Products::kThreads>((rows_of_side + 127) / 128, kHeads,
                                                        [&](typename Products::Shared& shared, int batch, int head, int n) {
@@ -146,6 +152,14 @@ class Sides {
     for (int head = 0; head < table_heads; ++head) {
       for (int x = 0; x < rows[kSide] * is.width; ++x) add_lines(w, x, head);
     }
+  }
+  ConstTensorView shift_view() const {
+    const Extents shape = {1, 1, kHeads, is.width};
+    return {shift.data(), DType::f32, shape, contiguous_strides(shape), {}};
+  }
+  /// What is added to queries where they meet rows.
+  double shift_at(int head, int c) const {
+    return is.shifts ? static_cast<double>(shift[static_cast<std::size_t>(head * is.width + c)]) : 0;
   }
   double value(std::uint16_t bits) const { return static_cast<double>(cuda::attention::mma::widened<Element>(bits)); }
   /// Of query or key `token`, of the head of queries.
@@ -194,7 +208,7 @@ class Sides {
   std::vector<std::int64_t> thresholds[2];
   std::vector<uint4> strips, lines[2];
   std::vector<int> line_rows[2];
-  std::vector<float> lse, key_ends, key_sums, beyond[2], sums[2], parts[2], gradient[2], shift_sums[2];
+  std::vector<float> lse, key_ends, key_sums, beyond[2], sums[2], parts[2], gradient[2], shift_sums[2], shift, of_lines;
   BandWork work[2];
 
  private:
@@ -211,6 +225,10 @@ class Sides {
     if (!has(side)) return w;
     w.adds = side == kOfKeys && has(kOfQueries);
     w.clips = clips_of(b, tiles, side), w.span = line_span(tiles, w.clips, side);
+    if (side == kOfQueries && is.shifts) {
+      of_lines.assign(static_cast<std::size_t>(kHeads * (w.span.chunks() + 2) * kChunkLines), NAN);
+      w.of_lines = of_lines.data();
+    }
     w.rows = input_rows(b.tables[side].rows), w.map = b.tables[side].map, w.row_count = rows[side];
     const BandLayout& at = layout.band[side];
     lines[side].resize(room(at.lines, at.line_rows) / 4);

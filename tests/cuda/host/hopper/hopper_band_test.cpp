@@ -12,7 +12,9 @@ namespace {
 template <class S>
 double product(const S& s, int side, int batch, int head, int token, int row) {
   double sum = 0;
-  for (int c = 0; c < s.is.width; ++c) sum += s.feature_at(side, batch, token, head, c) * s.table_at(side, row, head, c);
+  for (int c = 0; c < s.is.width; ++c) {
+    sum += (s.feature_at(side, batch, token, head, c) + (side == 0 ? s.shift_at(head, c) : 0)) * s.table_at(side, row, head, c);
+  }
   return sum * 0.3 / 0.25;
 }
 

@@ -21,7 +21,7 @@ struct DistanceTable {
 };
 
 /// Added to queries, (1, 1, H or 1, D), of any dtype; no data: nothing. The sum is rounded to the inputs' dtype, as that of a model that
-/// adds it itself is: 2^-9 of a channel, by random, where a score's products with rows are rounded by 2^-12 of their sum.
+/// adds it itself is, where it meets keys and in the gradient of rows; scores have products with rows of what was not rounded.
 struct QueryShift {
   ConstTensorView vector = {};
   float* gradient = nullptr;  // (H or 1, D), written

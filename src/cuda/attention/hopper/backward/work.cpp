@@ -216,6 +216,8 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
     layout.shifted[n] = take(heads * t.queries * b.forward.q.shape[3] / 2, shift.vector.data != nullptr);
     layout.shift_sums[n] = take(heads * shift_parts(t) * width, shift.gradient != nullptr);
   }
+  const LineSpan span = line_span(t, clips_of(b, t, kOfQueries), kOfQueries);
+  layout.of_lines = take(std::int64_t{t.heads} * (span.chunks() + 2) * kChunkLines, b.shifts[kOfRows].vector.data != nullptr);
   layout.bytes = used;
   return layout;
 }

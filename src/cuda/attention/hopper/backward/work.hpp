@@ -52,10 +52,11 @@ struct BackwardLayout {
   BandLayout band[2];
   std::int64_t shifted[2];     // queries with what is added to them: (B, H, queries, channels) of 16 bits
   std::int64_t shift_sums[2];  // BandWork::shift_sums
+  std::int64_t of_lines;       // BandWork::of_lines
   std::int64_t bytes;
 };
 BackwardLayout layout_of(const Backward& backward, const KeyTiles& tiles, const Windows& windows);
-/// Queries where they meet keys, or rows: as they are given, or a copy in a workspace that begins here.
+/// Queries where they meet keys, or in the gradient of rows: as they are given, or a copy in a workspace that begins here.
 ConstTensorView queries_of(const Backward& backward, const BackwardLayout& layout, const std::byte* begin, int shift);
 
 }  // namespace phasor::cuda::hopper

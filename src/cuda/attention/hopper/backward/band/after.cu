@@ -74,6 +74,7 @@ Status finish_side(const char* where, const Backward& b, const BackwardParameter
       }
     }
     if (w.gradient == nullptr) return Status();
+    if (kSide == kOfQueries) w.features = input_rows(queries_of(b, memory.layout, memory.begin, kOfRows));
     const auto* const lines = reinterpret_cast<const void*>(&sum_lines<T>);
     const int of_head = BandLines<T>::blocks_of_lines(w.span);
     const Grid blocks = {static_cast<unsigned>(of_head * w.parts), static_cast<unsigned>(w.tiles.heads),

@@ -37,6 +37,20 @@ Status add_shift(const char* where, const Backward& b, const KeyTiles& t, int sh
   return launch(where, {kernel, blocks, kLineThreads, 0, stream}, &w);
 }
 
+template <class T>
+__global__ void __launch_bounds__(kLineThreads) line_sums(const __grid_constant__ LineSumsWork w) {
+  multiply_line<typename T::Element, T::kWidth>(w, int(blockIdx.x * kLineThreads + threadIdx.x), int(blockIdx.y));
+}
+/// What is added to queries by the lines.
+template <class T>
+Status multiply_lines(const char* where, const Backward& b, const BandWork& of, void* stream) {
+  if (of.of_lines == nullptr) return {};
+  LineSumsWork w = {of.lines, (of.span.chunks() + 2) * kChunkLines, of.clips.by_head, b.shifts[kOfRows].vector,
+                    const_cast<float*>(of.of_lines)};
+  const Grid blocks = {(static_cast<unsigned>(w.of_head) + kLineThreads - 1) / kLineThreads, static_cast<unsigned>(of.tiles.heads)};
+  return launch(where, {reinterpret_cast<const void*>(&line_sums<T>), blocks, kLineThreads, 0, stream}, &w);
+}
+
 template <int kSide>
 Status make_side(const char* where, const Backward& b, const BackwardParameter& p, const BandMemory& memory, void* stream) {
   BandWork w = band_work(b, p, memory, kSide);
@@ -47,6 +61,7 @@ Status make_side(const char* where, const Backward& b, const BackwardParameter& 
                         w.clips.by_head ? static_cast<unsigned>(w.tiles.heads) : 1};
     const auto* const first = reinterpret_cast<const void*>(&make_lines<T>);
     if (Status s = launch(where, {first, lines, kLineThreads, 0, stream}, &w); !s) return s;
+    if (Status s = multiply_lines<T>(where, b, w, stream); !s) return s;
     const auto* const then = reinterpret_cast<const void*>(&make_products<T>);
     const Grid blocks = blocks_of_features<T>(w, w.tiles.heads);
     return launch(where, {then, blocks, unsigned{BandProducts<T>::kThreads}, sizeof(ProductsShared<T>), stream}, &w);

@@ -59,18 +59,17 @@ struct BandProducts {
       });
     }
   }
-  /// Chunks of lines, by their numbers; all beyond an end are its line. chunk_of(slot): that of a warp.
+  /// Where a line of a chunk is; all beyond an end are its line.
+  __device__ __forceinline__ int line_number(int chunk, int line) const {
+    if (chunk < w.span.low) return kChunkLines * w.span.chunks();
+    return chunk >= w.span.high ? kChunkLines * (w.span.chunks() + 1) : kChunkLines * (chunk - w.span.low) + line;
+  }
+  /// Chunks of lines, by their numbers. chunk_of(slot): that of a warp.
   template <class ChunkOf>
   __device__ __forceinline__ void bring_lines(int stage, const ChunkOf& chunk_of) const {
     const int chunks = w.span.chunks();
     const uint4* const lines = w.lines + std::int64_t{w.head_of_table(at.head)} * (chunks + 2) * (kChunkLines * kVectors);
-    bring(shared.lines[stage], [&](int n) {
-      const int chunk = chunk_of(n / kChunkLines) - w.span.low;
-      const int line = chunk < 0         ? kChunkLines * chunks
-                       : chunk >= chunks ? kChunkLines * (chunks + 1)
-                                         : kChunkLines * chunk + n % kChunkLines;
-      return lines + line * kVectors;
-    });
+    bring(shared.lines[stage], [&](int n) { return lines + line_number(chunk_of(n / kChunkLines), n % kChunkLines) * kVectors; });
   }
 
   // ---- Products ----
@@ -87,6 +86,16 @@ struct BandProducts {
     products_commit();
     products_wait<0>();
     pin(to);
+  }
+  /// What is added to products with two lines of a chunk, the lane's.
+  __device__ __forceinline__ float2 of_lines(int chunk) const {
+    if (w.of_lines == nullptr) return {0, 0};
+    const float* const from = w.of_lines + std::int64_t{at.head} * (w.span.chunks() + 2) * kChunkLines;
+    return {from[line_number(chunk, lane / 4)], from[line_number(chunk, lane / 4 + 8)]};
+  }
+  __device__ __forceinline__ static void add(Lines& to, const float2& more) {
+#pragma unroll
+    for (int n = 0; n < 32; ++n) to[n] += n % 4 < 2 ? more.x : more.y;
   }
   /// The first line of all, which the warpgroup's first warp has, and the last one, which the second has, for all that lies beyond.
   __device__ __forceinline__ void store_ends(const Lines& lines, bool is_there) const {
@@ -174,10 +183,12 @@ struct BandProducts {
     }
     // Of each warp, after the ends and the chunk before its first one.
     const int length = met.first < met.end ? (met.end - met.first + 3) / 4 : 0, steps = length == 0 ? 1 : length + 2;
-    const auto chunk_at = [&](int step, int of) { return met.first + of * length + step - 2; };
+    const auto chunk_at = [&](int step, int of) {
+      if (step == 0) return of % 2 == 0 ? w.span.low - 1 : w.span.high;
+      return met.first + of * length + step - 2;
+    };
     const auto bring_step = [&](int step) {
-      if (step == 0) bring_lines(0, [&](int of) { return of % 2 == 0 ? w.span.low - 1 : w.span.high; });
-      if (step > 0 && step < steps) bring_lines(step % kStages, [&](int of) { return chunk_at(step, of); });
+      if (step < steps) bring_lines(step % kStages, [&](int of) { return chunk_at(step, of); });
       attention::mma::copies_commit();
     };
     bring_features();
@@ -193,7 +204,9 @@ struct BandProducts {
       Places places = {};
       if (step >= 2) ask(places, blocks, others, chunk_at(step, slot) + own_chunk);
       Lines now;
+      const float2 more = of_lines(chunk_at(step, slot));
       multiply(now, step % kStages);
+      if constexpr (T::kSide == kOfQueries) add(now, more);
       if (step == 0) store_ends(now, kChunkLines * own_chunk < rows);
       if (step >= 2) put_all(before, now, places);
 #pragma unroll

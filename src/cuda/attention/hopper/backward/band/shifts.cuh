@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is added to queries beside tables by distance, (q + u) . k + (q + v) . row: copies of queries with it before a backward, so that
-// nothing else knows of it; its gradients after it. Those are sums over queries of what these get, of keys and of rows by themselves.
+// What is added to queries beside tables by distance, (q + u) . k + (q + v) . row: copies of queries with it, for the backward itself and
+// for the gradient of rows; products of v with lines, for scores. And its gradients: sums over queries of what these get, of keys and of
+// rows by themselves.
 #pragma once
 
 #include "cuda/attention/hopper/backward/tiles.hpp"
@@ -37,6 +38,37 @@ __device__ __forceinline__ void shift_query(const ShiftedWork& w, int x, int hea
   }
   w.to[((std::int64_t{batch} * w.tiles.heads + head) * w.tiles.queries + row) * vectors + x % vectors] = {sums[0], sums[1], sums[2],
                                                                                                           sums[3]};
+}
+
+// ---- Lines ----
+
+struct LineSumsWork {
+  const uint4* lines;  // BandWork::lines
+  int of_head;         // so many, with those of the two chunks behind
+  bool by_head;
+  ConstTensorView vector;
+  float* to;  // BandWork::of_lines
+};
+/// A line times the vector.
+template <class Element, int kWidth>
+__device__ __forceinline__ void multiply_line(const LineSumsWork& w, int line, int head) {
+  if (line >= w.of_head) return;
+  const uint4* const from = w.lines + (std::int64_t{w.by_head ? head : 0} * w.of_head + line) * (kWidth / 8);
+  const std::int64_t at = w.vector.shape[2] == 1 ? 0 : head * w.vector.strides[2];
+  float sum = 0;
+  for (int c = 0; c < w.vector.shape[3]; c += 8) {
+    const uint4 four = from[c / 8];
+    const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
+    const auto shift = [&](int x) {
+      return static_cast<float>(job::load_element(w.vector.data, w.vector.dtype, at + (c + x) * w.vector.strides[3]));
+    };
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 of = unpack<Element>(words[i]);
+      sum = fmaf(of.y, shift(2 * i + 1), fmaf(of.x, shift(2 * i), sum));
+    }
+  }
+  w.to[std::int64_t{head} * w.of_head + line] = sum;
 }
 
 // ---- Gradients ----

@@ -15,7 +15,7 @@ BandWork band_work(const Backward& b, const BackwardParameter& p, const BandMemo
   w.near_blocks = p.table.near_blocks;
   w.strips = p.table.strips;
   w.scale = p.scale, w.scale_log2 = p.scale_log2;
-  w.features = input_rows(of_queries ? queries_of(b, memory.layout, memory.begin, kOfRows) : f.k);
+  w.features = input_rows(of_queries ? f.q : f.k);
   w.to = output_rows(of_queries ? b.q : b.k);
   w.sums = of_queries ? p.dq : p.keys.dk;
   w.far = p.keys.sums;
@@ -32,6 +32,7 @@ BandWork band_work(const Backward& b, const BackwardParameter& p, const BandMemo
   w.map = table.map;
   w.row_count = static_cast<int>(table.rows.shape[1]);
   w.lines = reinterpret_cast<uint4*>(memory.begin + layout.lines);
+  if (of_queries && b.shifts[kOfRows].vector.data != nullptr) w.of_lines = at(memory.layout.of_lines);
   w.line_rows = reinterpret_cast<int*>(memory.begin + layout.line_rows);
   w.beyond = at(layout.beyond);
   w.factor = w.clips.factor;

@@ -32,8 +32,9 @@ struct BandWork {
   // The table by lines, (heads or 1, chunks, 16, channels / 8), with two chunks behind: the first line, twice, and the last one, twice; all
   // else in them is zeros.
   uint4* lines;
-  int* line_rows;  // which row each of LineSpan::lines is
-  float factor;    // the table's scale over that of q . k
+  const float* of_lines;  // (H, chunks + 2, 16): added to products with lines; null: nothing
+  int* line_rows;         // which row each of LineSpan::lines is
+  float factor;           // the table's scale over that of q . k
   float scale;
   float scale_log2;
   float table_scale;
