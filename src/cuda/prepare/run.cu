@@ -37,9 +37,11 @@ const void* squad_kernel_of(const SquadWork& work) {
   if (dtype == DType::f32) return squad_kernel_f32(work);
   return dtype == DType::f16 ? squad_kernel_f16(work) : squad_kernel_bf16(work);
 }
-Status squads_of(const char* where, const job::PrepareJob& job, const Execution& execution) {
+/// `followed`: by a launch of the same call, which begins without waiting for this one's end.
+Status squads_of(const char* where, const job::PrepareJob& job, bool followed, const Execution& execution) {
   SquadParameter parameter;
   parameter.work = squad_work(job);
+  parameter.work.shape.followed = followed;
   TablePacker packer(parameter.tables, kTeamTableBytes);
   pack_tables(parameter.work.job.turn.rows, packer);
   if (is_plain(parameter.work)) {
@@ -68,14 +70,15 @@ Status check_there(const char* where, const void* kernel) {
 /// Values by channels have a kernel of their own, behind that of the others; a second launch takes longer than few tokens do. What it may
 /// be refused for while the device is sound, a kernel that finds no room there, is asked before the first: nothing is written then.
 Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Execution& execution) {
-  if (!has_columns(job) || job.turn.batch * job.turn.tokens <= kFewColumnTokens) return squads_of(where, job, execution);
+  if (!has_columns(job) || job.turn.batch * job.turn.tokens <= kFewColumnTokens) return squads_of(where, job, false, execution);
   if (job.operand_count > 1) {
     if (Status s = check_there(where, column_kernel(job.turn.dtype)); !s) return s;
     job::PrepareJob others = job;
     --others.operand_count;
-    if (Status s = squads_of(where, others, execution); !s) return s;
+    if (Status s = squads_of(where, others, true, execution); !s) return s;
   }
   ColumnWork work = column_work(job);
+  work.follows = job.operand_count > 1;
   const SquadLaunch grid = column_launch(work);
   return launch_early(
       where, {column_kernel(work.dtype), {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream}, &work);

@@ -17,8 +17,9 @@ __global__ void __launch_bounds__(kColumnThreads) put_columns_of_tokens(const __
   let_later_begin();
   const SquadPlace place = {static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.x) * kColumnTokens, static_cast<int>(blockIdx.y)};
   ColumnBlock block;
-  wait_for_earlier();
+  if (!work.follows) wait_for_earlier();
   put_columns<dtype>(work, place, shared, block);
+  if (work.follows) wait_for_earlier();  // who waits for this launch waits for both
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ struct ColumnWork {
   int heads = 0;
   int vectors_shift = 0;  // log2 of the vectors of a head
   DType dtype = DType::bf16;
+  bool follows = false;  // another launch of the same call: what that waited for has ended, and it writes elsewhere
 };
 
 /// Which tokens go how.

@@ -9,7 +9,15 @@
 namespace phasor::cuda {
 
 struct PlainBlock : SquadBlock {
-  __device__ static void depend() { wait_for_earlier(); }
+  bool followed;
+  explicit __device__ PlainBlock(const SquadParameter& parameter) : followed(parameter.work.shape.followed) {
+    if (!followed) let_later_begin();
+  }
+  /// A launch that does not wait for this one's end begins when this one's wait has ended.
+  __device__ void depend() const {
+    wait_for_earlier();
+    if (followed) let_later_begin();
+  }
   __device__ static __noinline__ void plain_again(SquadWorkAt work, SquadPlace first, int count, PlainShared* rows) {
     SquadBlock block;
     make_plain_rows_again(work, first, count, rows, block);
@@ -40,9 +48,8 @@ __global__ void __launch_bounds__(each == 1 ? kFewPlainThreads : kMostPlainThrea
     prepare_plainly(const __grid_constant__ SquadParameter parameter) {
   using Knows = PlainKnows<dtype, each, norms, codes>;
   __shared__ PlainShared shared;
-  let_later_begin();
+  PlainBlock block(parameter);
   const SquadEntry at = squad_entry(parameter);
-  PlainBlock block;
   prepare_plain<Knows>({at.work, at.place, shared}, block);
 }
 /// Blocks that have some tokens together.
@@ -50,9 +57,8 @@ template <DType dtype, bool norms, bool codes>
 __global__ void __launch_bounds__(kMostPlainThreads, kWalkPlainBlocks) walk_plainly(const __grid_constant__ SquadParameter parameter) {
   using Knows = PlainKnows<dtype, 2, norms, codes, true>;
   __shared__ PlainWalk shared;
-  let_later_begin();
+  PlainBlock block(parameter);
   const SquadEntry at = squad_entry(parameter);
-  PlainBlock block;
   walk_plain<Knows>(at.work, at.place, static_cast<int>(gridDim.x), shared, block);
 }
 

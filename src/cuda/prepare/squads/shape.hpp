@@ -58,6 +58,7 @@ struct SlotSource {
 struct SquadShape {
   int ends[job::kPrepareOperands] = {};  // heads up to the end of each operand
   int group_heads = 0;                   // of a block
+  bool followed = false;                 // by a launch of the same call, which begins without waiting for this one's end
   bool norms = false;
   bool makes_scales = false;
   int pairs = 0;
