@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cuda/attention/hopper/backward/parts.hpp"
-#include "cuda/attention/hopper_gradients.hpp"
+#include "cuda/attention/hopper_drawn.hpp"
 #include "cuda/on_device.cuh"
 
 namespace phasor::test {

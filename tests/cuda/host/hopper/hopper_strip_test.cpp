@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/attention/hopper/strip/before.cuh"
+#include "cuda/attention/hopper/strip/ends.cuh"
 #include "cuda/attention/hopper/strip/work.hpp"
 #include "cuda/attention/hopper/work.hpp"
 

@@ -4,6 +4,7 @@
 #include "cuda/attention/hopper/strip/before.hpp"
 
 #include "cuda/attention/hopper/strip/before.cuh"
+#include "cuda/attention/hopper/strip/ends.cuh"
 #include "cuda/attention/hopper/strip/work.hpp"
 #include "cuda/attention/hopper/work.hpp"
 #include "cuda/attention/place.hpp"
