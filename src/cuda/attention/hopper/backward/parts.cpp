@@ -8,13 +8,12 @@
 namespace phasor::cuda::hopper {
 namespace {
 
-/// What strips may take, and what features of all heads leave of a table's gradient.
-constexpr std::int64_t kMostStripBytes = std::int64_t{2} << 30;
-constexpr std::int64_t kMostPartBytes = std::int64_t{512} << 20;
+/// What strips may take.
+constexpr std::int64_t kMostBandBytes = std::int64_t{2} << 30;
 
 bool fits(const Backward& b) {
   const KeyTiles t = key_tiles_of(b);
-  if (4 * strip_numbers(t, clips_of(b, t)) > kMostStripBytes) return false;
+  if (4 * strip_numbers(t, clips_of(b, t)) > kMostBandBytes) return false;
   for (int side = 0; side < 2; ++side) {
     if (b.tables[side].gradient != nullptr && 4 * band_part_numbers(b, t, side) > kMostPartBytes) return false;
   }

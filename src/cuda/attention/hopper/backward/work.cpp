@@ -30,8 +30,6 @@ int slots_for(const KeyTiles& t, int length) {
 
 /// Batch rows and heads are axes of a grid in the kernels before and after.
 constexpr std::int64_t kMostOfGrid = 65535;
-/// What parts of the gradient of clipped rows may take: there are as many as batch rows and heads at least.
-constexpr std::int64_t kMostPartBytes = std::int64_t{512} << 20;
 std::int64_t part_numbers(const Backward& b, const KeyTiles& t, const Clips& clips) {
   return std::int64_t{t.batch} * t.heads * parts_of(t) * table_lines(clips) * b.forward.q.shape[3];
 }

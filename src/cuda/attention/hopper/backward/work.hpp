@@ -8,6 +8,9 @@
 
 namespace phasor::cuda::hopper {
 
+/// What parts of a table's gradient may take: there are as many as batch rows and heads at least.
+constexpr std::int64_t kMostPartBytes = std::int64_t{512} << 20;
+
 /// Index into kBackwardWidths of the least that has room; kBackwardWidthsCount: there is none.
 int backward_widths_for(std::int64_t width, std::int64_t value_width);
 KeyTiles key_tiles_of(const Backward& backward);
