@@ -4,6 +4,7 @@ if(SKBUILD)
   return()
 endif()
 file(GLOB_RECURSE c_sources CONFIGURE_DEPENDS c/*.cpp)
+phasor_together(c_sources ${PROJECT_SOURCE_DIR}/c)
 add_library(phasor_c_objects OBJECT ${c_sources})  # the tests take them, too
 set_target_properties(phasor_c_objects PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 if(NOT EMSCRIPTEN)

@@ -2,11 +2,11 @@
 # The sources of a folder compiled as one file: what they include is read once, which was more than half of their time. Not in the dev
 # build, where each must name what it includes, nor in a wheel by this machine's compiler or a user's project, which share its objects in ccache. A
 # folder's sources then share their unnamed namespace too: those that have a name of another's are listed as ALONE where this is called.
-set(phasor_compiles_together OFF)
-if(PROJECT_IS_TOP_LEVEL AND (NOT SKBUILD OR CMAKE_CROSSCOMPILING)
-   AND (CMAKE_BUILD_TYPE STREQUAL Release OR PHASOR_TEST_OBJECTS OR CMAKE_CXX_FLAGS MATCHES "-fsanitize"))
-  set(phasor_compiles_together ON)
+set(phasor_compiles_together ON)
+if(DEFINED CMAKE_UNITY_BUILD AND NOT CMAKE_UNITY_BUILD)
+  set(phasor_compiles_together OFF)
 endif()
+set(CMAKE_UNITY_BUILD OFF)  # these are the groups
 
 # phasor_together(LIST ROOT ALONE...): in LIST, the sources of each folder under ROOT but ALONE give way to a file that includes them.
 function(phasor_together list root)

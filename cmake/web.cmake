@@ -2,12 +2,14 @@
 # phasor_figures: what the tool and the playground show, as numbers and words. phasor_web_core: the playground's requests over it. phasor_web: the
 # core as a program that answers lines, or, by Emscripten, as the page's phasor.wasm. Built where something asks for them.
 file(GLOB figure_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/figures/*.cpp)
+phasor_together(figure_sources ${PROJECT_SOURCE_DIR})
 add_library(phasor_figures STATIC EXCLUDE_FROM_ALL ${figure_sources})
 target_include_directories(phasor_figures PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(phasor_figures PUBLIC phasor::phasor phasor_third_party phasor_fmt)
 
 file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/web/core/*.cpp)
 list(FILTER core_sources EXCLUDE REGEX "/(lines|exports)\\.cpp$")
+phasor_together(core_sources ${PROJECT_SOURCE_DIR})
 add_library(phasor_web_core STATIC EXCLUDE_FROM_ALL ${core_sources})
 target_link_libraries(phasor_web_core PUBLIC phasor_figures)
 

@@ -11,7 +11,7 @@
 #include "phasor/analysis.hpp"
 #include "plan/mpfr_real.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using oracle::MpfrReal;
@@ -166,4 +166,4 @@ TEST(PlannerOracle, extrapolation_begins_where_the_definition_says) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -9,7 +9,7 @@
 
 #include "phasor/analysis.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -250,4 +250,4 @@ TEST(Sinusoid, of_8_channels_at_positions_0_to_10_is_the_table_of_the_seeds) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

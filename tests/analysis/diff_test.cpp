@@ -8,7 +8,7 @@
 #include "analysis/models.hpp"
 #include "spec/gguf/gguf_bytes.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 std::vector<Difference> found(const ModelPositions& left, const ModelPositions& right) {
@@ -215,4 +215,4 @@ TEST(Diff, a_spec_that_does_not_fit_is_an_error_with_its_side) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

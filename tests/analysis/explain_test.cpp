@@ -14,7 +14,7 @@
 #include "golden_file.hpp"
 #include "phasor/analysis.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using nlohmann::json;
@@ -258,4 +258,4 @@ TEST(Explain, an_empty_model_is_told_too) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -8,7 +8,7 @@
 
 #include "phasor/analysis.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 constexpr double kRounding = 0x1p-51;  // relative, of a quotient of doubles
@@ -180,4 +180,4 @@ TEST(PlannerSpecs, refuse_lengths_and_frequencies_that_nothing_scales) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -10,7 +10,7 @@
 #include "phasor/analysis.hpp"
 #include "reference.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 constexpr std::int64_t kWidth = 34;
@@ -165,4 +165,4 @@ TEST(PrecisionReport, refuses_what_has_no_score_by_distance) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

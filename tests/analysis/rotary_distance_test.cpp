@@ -9,7 +9,7 @@
 #include "math/portable.hpp"
 #include "phasor/analysis.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 constexpr std::int64_t kTokens = 37;
@@ -139,4 +139,4 @@ TEST(DistanceCheck, tensors_that_no_memory_could_copy_are_an_error_and_no_except
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

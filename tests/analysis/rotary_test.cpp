@@ -9,7 +9,7 @@
 
 #include "phasor/analysis.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 /// Half a unit in the last place of a float32 between 1/2 and 1: what the nearest float32 may err by.
@@ -148,4 +148,4 @@ TEST(RotaryAnalysis, float32_angles_err_by_what_the_product_loses) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -8,7 +8,7 @@
 #include "phasor/analysis.hpp"
 #include "tensor.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 constexpr std::size_t kTokens = 5;
@@ -100,4 +100,4 @@ TEST(ScoreTerms, name_what_does_not_fit) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -9,7 +9,7 @@
 #include "phasor/analysis.hpp"
 #include "tensor.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 constexpr double kRounding = 0x1p-50;  // of a sum of a few dozen terms of about one, in double
@@ -216,4 +216,4 @@ TEST(PairTurns, tell_which_pairs_never_come_round) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -126,8 +126,8 @@ TEST(CAttentionBackward, every_gradient_is_that_of_cpp) {
   succeeds(backward);
   ASSERT_EQ(list.c.size(), 12U);
   for (std::size_t i = 0; i < list.c.size(); ++i) {
-    EXPECT_TRUE(same_bits(list.c[i]->tensor.values, list.cpp[i]->tensor.values)) << i;
-    EXPECT_FALSE(same_bits(list.c[i]->tensor.values, Numbered(list.c[i]->shape, 50).tensor.values)) << i;
+    EXPECT_TRUE(equal_bits(list.c[i]->tensor.values, list.cpp[i]->tensor.values)) << i;
+    EXPECT_FALSE(equal_bits(list.c[i]->tensor.values, Numbered(list.c[i]->shape, 50).tensor.values)) << i;
   }
 
   const std::vector<float> before = list.c[0]->tensor.values;
@@ -166,9 +166,9 @@ TEST(CAttentionWeights, some_rows_are_those_of_cpp) {
   const phasor_workspace workspace = {memory.data(), memory.size(), nullptr, nullptr};
   const auto run = [&](phasor_error* error) { return phasor_attention_weights(scheme.get(), &inputs, &call, &workspace, error); };
   succeeds(run);
-  EXPECT_TRUE(same_bits(weights.tensor.values, want.tensor.values));
-  EXPECT_TRUE(same_bits(factors.tensor.values, want_factors.tensor.values));
-  EXPECT_FALSE(same_bits(weights.tensor.values, Numbered(kRows, 30).tensor.values));
+  EXPECT_TRUE(equal_bits(weights.tensor.values, want.tensor.values));
+  EXPECT_TRUE(equal_bits(factors.tensor.values, want_factors.tensor.values));
+  EXPECT_FALSE(equal_bits(weights.tensor.values, Numbered(kRows, 30).tensor.values));
   phasor_attention_inputs without = inputs;
   without.v = nullptr;
   const Numbered again(kRows, 32);
@@ -176,13 +176,13 @@ TEST(CAttentionWeights, some_rows_are_those_of_cpp) {
   succeeds([&](phasor_error* error) { return phasor_attention_weights_workspace(scheme.get(), &without, &call, &bytes, error); });
   EXPECT_EQ(bytes, static_cast<std::int64_t>(memory.size()));
   succeeds([&](phasor_error* error) { return phasor_attention_weights(scheme.get(), &without, &call, &workspace, error); });
-  EXPECT_TRUE(same_bits(again.tensor.values, want.tensor.values));
+  EXPECT_TRUE(equal_bits(again.tensor.values, want.tensor.values));
   call.query = 3;
   EXPECT_NE(failure(PHASOR_INVALID, run), "");  // three rows from there on are too many
   call.weights = nullptr;
   EXPECT_EQ(failure(PHASOR_INVALID, run), "attention_weights: weights is null, wanted one");
   EXPECT_EQ(phasor_attention_weights_workspace(scheme.get(), &inputs, nullptr, &bytes, nullptr), PHASOR_INVALID);
-  EXPECT_TRUE(same_bits(weights.tensor.values, want.tensor.values));
+  EXPECT_TRUE(equal_bits(weights.tensor.values, want.tensor.values));
 }
 
 TEST(CAttentionParts, outputs_over_parts_of_the_keys_are_merged_as_in_cpp) {
@@ -195,9 +195,9 @@ TEST(CAttentionParts, outputs_over_parts_of_the_keys_are_merged_as_in_cpp) {
   outputs.out = out.get();
   outputs.lse = lse.get();
   succeeds([&](phasor_error* error) { return phasor_merge_attention(parts, 2, &outputs, nullptr, error); });
-  EXPECT_TRUE(same_bits(out.tensor.values, want.tensor.values));
-  EXPECT_TRUE(same_bits(lse.tensor.values, want_lse.tensor.values));
-  EXPECT_FALSE(same_bits(out.tensor.values, Numbered({2, 3, 5, 7}, 5).tensor.values));
+  EXPECT_TRUE(equal_bits(out.tensor.values, want.tensor.values));
+  EXPECT_TRUE(equal_bits(lse.tensor.values, want_lse.tensor.values));
+  EXPECT_FALSE(equal_bits(out.tensor.values, Numbered({2, 3, 5, 7}, 5).tensor.values));
   parts[1].lse = nullptr;
   EXPECT_EQ(failure(PHASOR_INVALID, [&](phasor_error* error) { return phasor_merge_attention(parts, 2, &outputs, nullptr, error); }),
             "merge_attention: the lse of a part is null, wanted one");
@@ -205,7 +205,7 @@ TEST(CAttentionParts, outputs_over_parts_of_the_keys_are_merged_as_in_cpp) {
             "merge_attention: parts is null and has 2 elements, wanted their memory");
   EXPECT_EQ(failure(PHASOR_INVALID, [&](phasor_error* error) { return phasor_merge_attention(nullptr, 0, &outputs, nullptr, error); }),
             "merge_attention: no parts are given, wanted one at least");
-  EXPECT_TRUE(same_bits(out.tensor.values, want.tensor.values));
+  EXPECT_TRUE(equal_bits(out.tensor.values, want.tensor.values));
 }
 
 }  // namespace

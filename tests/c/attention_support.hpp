@@ -115,9 +115,9 @@ inline void expect_same(const Problem& problem, const phasor_attention_scheme& s
                         const AttentionSpec& spec) {
   const Forward want = forward_of(problem, spec);
   const Forward is = forward_of(problem, scheme, tensors);
-  EXPECT_TRUE(same_bits(is.out, want.out));
-  EXPECT_TRUE(same_bits(is.lse, want.lse));
-  EXPECT_FALSE(same_bits(want.out, forward_of(problem, AttentionSpec{}).out));
+  EXPECT_TRUE(equal_bits(is.out, want.out));
+  EXPECT_TRUE(equal_bits(is.lse, want.lse));
+  EXPECT_FALSE(equal_bits(want.out, forward_of(problem, AttentionSpec{}).out));
 }
 
 }  // namespace phasor::test

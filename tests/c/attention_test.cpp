@@ -71,7 +71,7 @@ TEST(CAttention, memory_is_asked_for_where_the_workspace_lacks_it) {
   workspace = {nullptr, 0, Blocks::give, &blocks};
   succeeds(run);
   EXPECT_FALSE(blocks.list.empty());
-  EXPECT_TRUE(same_bits(out.tensor.values, forward_of(problem, AttentionSpec{}).out));
+  EXPECT_TRUE(equal_bits(out.tensor.values, forward_of(problem, AttentionSpec{}).out));
 }
 
 TEST(CAttention, a_report_has_the_numbers_and_the_words) {

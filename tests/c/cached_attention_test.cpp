@@ -64,9 +64,9 @@ struct Cached {
     EXPECT_EQ(bytes, want_bytes);
     const phasor_workspace workspace = {work.data(), work.size(), nullptr, nullptr};
     succeeds([&](phasor_error* error) { return phasor_cached_attention(scheme.get(), &inputs, &outputs, &workspace, error); });
-    EXPECT_TRUE(same_bits(out.tensor.values, want.tensor.values));
-    EXPECT_TRUE(same_bits(lse.tensor.values, want_lse.tensor.values));
-    EXPECT_FALSE(same_bits(out.tensor.values, Numbered(kOut, 5).tensor.values));
+    EXPECT_TRUE(equal_bits(out.tensor.values, want.tensor.values));
+    EXPECT_TRUE(equal_bits(lse.tensor.values, want_lse.tensor.values));
+    EXPECT_FALSE(equal_bits(out.tensor.values, Numbered(kOut, 5).tensor.values));
   }
 };
 
@@ -77,7 +77,7 @@ TEST(CCachedAttention, keys_are_read_from_pages_as_in_cpp) {
   cached.tensors.key_mask = cached.mask.get();
   cached.spec.visibility.key_mask = {cached.mask.values.data(), {kPages * kPage, 1}, {}};
   cached.expect_same();
-  EXPECT_FALSE(same_bits(cached.out.tensor.values, unmasked));
+  EXPECT_FALSE(equal_bits(cached.out.tensor.values, unmasked));
 }
 
 TEST(CCachedAttention, without_pages_a_sequence_is_a_block) {
@@ -125,7 +125,7 @@ TEST(CCachedAttention, bad_arguments_are_refused_and_nothing_is_written) {
   std::int64_t bytes = 77;
   EXPECT_EQ(phasor_cached_attention_workspace(cached.scheme.get(), nullptr, &bytes, nullptr), PHASOR_INVALID);
   EXPECT_EQ(bytes, 77);
-  EXPECT_TRUE(same_bits(cached.out.tensor.values, Numbered(kOut, 5).tensor.values));
+  EXPECT_TRUE(equal_bits(cached.out.tensor.values, Numbered(kOut, 5).tensor.values));
 }
 
 }  // namespace

@@ -12,14 +12,6 @@
 
 namespace phasor::test {
 
-/// A struct of zeros that knows its size.
-template <class T>
-T sized() {
-  T value = {};
-  value.size = sizeof value;
-  return value;
-}
-
 /// Numbers between -1 and 1, the same in every run.
 inline std::vector<float> sample(std::size_t count, std::uint32_t seed = 1) {
   std::mt19937 random(seed);
@@ -35,7 +27,7 @@ TensorView view_of(const CTensor<T>& tensor, const Extents& shape) {
 }
 
 template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+bool equal_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 

@@ -27,11 +27,4 @@ Owned<T> owned(const Call& fn) {
   return Owned<T>(pointer);
 }
 
-template <class T>
-T sized() {
-  T value = {};
-  value.size = sizeof value;
-  return value;
-}
-
 }  // namespace phasor::test

@@ -160,7 +160,7 @@ TEST(CPrepare, every_choice_of_a_norm_rounds_where_cpp_rounds) {
     const Status status = prepare_attention({all, {}, {}, {}}, {{&same, 1}, {}, {}}, {tensor_cache(all), {}, {}, {}}, same_spec);
     ASSERT_TRUE(status.ok()) << status.message();
     succeeds([&](phasor_error* error) { return phasor_prepare_attention(&inputs, &rotation, &outputs, &spec, error); });
-    EXPECT_TRUE(same_bits(q.values, want)) << choice;
+    EXPECT_TRUE(equal_bits(q.values, want)) << choice;
     std::vector<std::uint16_t> bits(want.size());
     std::transform(want.begin(), want.end(), bits.begin(), [](BFloat16 value) { return value.bits; });
     results.insert(bits);

@@ -95,4 +95,12 @@ std::string text_by(const Call& fn) {
   return written;
 }
 
+/// A struct of zeros that knows its size.
+template <class T>
+T sized() {
+  T value = {};
+  value.size = sizeof value;
+  return value;
+}
+
 }  // namespace phasor::test

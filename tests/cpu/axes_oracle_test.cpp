@@ -11,7 +11,7 @@
 #include "math/exact_oracle.hpp"
 #include "phasor/phasor.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using exact::Rows;
@@ -204,4 +204,4 @@ TEST(AxesOracle, the_recurrence_makes_text_and_the_rows_of_images) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

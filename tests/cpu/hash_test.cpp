@@ -10,7 +10,7 @@
 #include "golden/hash.hpp"
 #include "phasor/phasor.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 /// Back to the default target, whatever happens.
@@ -77,4 +77,4 @@ TEST(Hash, cases_cover_every_dtype_pairing_direction_and_kind_of_position) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

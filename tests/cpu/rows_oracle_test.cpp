@@ -12,7 +12,7 @@
 #include "math/sincos.hpp"
 #include "phasor/phasor.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using exact::Rows;
@@ -262,4 +262,4 @@ TEST(RowsOracle, the_recurrence_stays_within_its_derived_error) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "plan/rotary.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 struct AlignedBytes {
@@ -129,4 +129,4 @@ TEST(Tables, a_nan_of_any_payload_stays_a_nan_in_bf16) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

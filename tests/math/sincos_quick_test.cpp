@@ -49,18 +49,18 @@ TEST(SinCosQuick, every_angle_is_off_by_what_its_bounds_are_made_of) {
   EXPECT_LT(off.sin, 2.32);
 }
 
-struct Seen {
+struct SeenQuick {
   int values = 0;
   double widest = 0;  // of an interval, in amplitudes
 };
-void expect_within(const Interval& interval, float value, double amplitude, Seen& seen) {
+void expect_within(const Interval& interval, float value, double amplitude, SeenQuick& seen) {
   EXPECT_LE(interval.low, value);
   EXPECT_GE(interval.high, value);
   EXPECT_FALSE(value == 0 && (interval.low == 0 || interval.high == 0));  // or a zero's sign would seem proven
   seen.widest = std::max(seen.widest, (static_cast<double>(interval.high) - static_cast<double>(interval.low)) / std::fabs(amplitude));
   ++seen.values;
 }
-void see(const Step& step, i32 position, double amplitude, Seen& seen) {
+void see(const Step& step, i32 position, double amplitude, SeenQuick& seen) {
   const QuickSinCos quick = quick_sincos(quick_phase(quick_step(step.fraction[2]), position), quick_amplitude(amplitude));
   float cos = 0;
   float sin = 0;
@@ -74,7 +74,7 @@ TEST(SinCosQuick, the_nearest_float32_lies_in_every_interval) {
   constexpr i32 kEdges[] = {0, 1, -1, 2, std::numeric_limits<i32>::max(), std::numeric_limits<i32>::min()};
   for (const double amplitude : {1.0, -1.0, 1.1386294361119891, -0.3, 1.9999999, 0x1p-64, 0x1p64, 3.0e5}) {
     std::mt19937_64 random(11);
-    Seen seen;
+    SeenQuick seen;
     for (int n = 0; n < 40000; ++n) {
       Step step = {{random(), random(), random()}, 0};
       step.fraction[2] >>= random() % 40;

@@ -14,14 +14,14 @@ constexpr int kSteps = 15;
 
 double value_of(FloatPair x) { return static_cast<double>(x.high) + static_cast<double>(x.low); }
 
-struct Seen {
+struct SeenWalk {
   int values = 0;
   int in_doubt = 0;
   double most = 0;  // error, of what its bound allows
 };
 
 /// One coordinate after some steps.
-void see(FloatPair x, double exact, float want, float error, Seen& seen) {
+void see(FloatPair x, double exact, float want, float error, SeenWalk& seen) {
   ++seen.values;
   seen.most = std::max(seen.most, std::fabs(value_of(x) - exact) / static_cast<double>(error));
   if (is_rounded_within(x, error)) {
@@ -31,9 +31,9 @@ void see(FloatPair x, double exact, float want, float error, Seen& seen) {
   }
 }
 
-Seen walks(double amplitude, int count) {
+SeenWalk walks(double amplitude, int count) {
   std::mt19937_64 random(7);
-  Seen seen;
+  SeenWalk seen;
   for (int n = 0; n < count; ++n) {
     Step step = {{random(), random(), random()}, 0};
     step.fraction[2] >>= random() % 16;
@@ -61,7 +61,7 @@ Seen walks(double amplitude, int count) {
 
 TEST(SinCosWalk, stays_within_its_bound_and_proves_only_the_nearest_float32) {
   for (const double amplitude : {1.0, 1.1386294361119891, 0x1p-60, 3.0e5}) {
-    const Seen seen = walks(amplitude, 8000);
+    const SeenWalk seen = walks(amplitude, 8000);
     EXPECT_GT(seen.values, 200000);
     EXPECT_LT(seen.in_doubt, seen.values / 300) << amplitude;
     EXPECT_LT(seen.most, 1) << amplitude;

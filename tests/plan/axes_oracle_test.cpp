@@ -11,7 +11,7 @@
 #include "plan/mpfr_real.hpp"
 #include "plan/rotary.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using oracle::MpfrReal;
@@ -160,4 +160,4 @@ TEST(AxesPlanOracle, per_channel_frequencies_are_the_channels_of_a_segment_modul
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -10,7 +10,7 @@
 #include "phasor/bias.hpp"
 #include "plan/mpfr_real.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using oracle::MpfrReal;
@@ -208,4 +208,4 @@ TEST(bias_oracle, sandwich_is_the_exact_sum_of_cosines_at_any_distance) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

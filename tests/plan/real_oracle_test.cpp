@@ -10,7 +10,7 @@
 
 #include "plan/mpfr_real.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using oracle::MpfrReal;
@@ -94,4 +94,4 @@ TEST(RealOracle, nearest_double_rounds_once_subnormals_too) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using plan::Real;
@@ -145,4 +145,4 @@ static_assert(!std::is_constructible_v<Real, std::uint64_t>);  // it would not f
 static_assert(std::is_trivially_copyable_v<Real>);
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

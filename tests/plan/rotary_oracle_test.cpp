@@ -13,7 +13,7 @@
 
 #include "plan/mpfr_real.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using oracle::MpfrReal;
@@ -343,4 +343,4 @@ TEST(RotaryPlanOracle, given_directions_of_any_size_and_sign_agree) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

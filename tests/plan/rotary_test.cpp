@@ -16,7 +16,7 @@
 
 #include "golden_file.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 RotarySpec spec_of(std::int64_t width, double base, Scaling scaling = Unscaled{}) {
@@ -308,4 +308,4 @@ TEST(RotaryPlan, published_models_have_the_golden_steps) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -11,7 +11,7 @@
 #include "spec/bad_specs.hpp"
 #include "spec/rotary.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using test::expect_messages;
@@ -188,4 +188,4 @@ TEST(AxisOrders, given_axes_are_taken_as_they_are) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -11,7 +11,7 @@
 
 #include "spec/bad_specs.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using test::expect_messages;
@@ -200,4 +200,4 @@ TEST(RotarySpecCheck, rotary_width_is_head_dim_unless_given) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -4,7 +4,7 @@
 
 #include "spec/hf/hf_golden.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 /// A small llama with these further members.
@@ -354,4 +354,4 @@ TEST(HfConfig, what_the_spec_itself_refuses_says_in_which_layer) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -3,7 +3,7 @@
 #include "spec/hf/hf_golden.hpp"
 #include "spec/hf_export/export.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 std::string exported(const ModelPositions& model) {
@@ -125,4 +125,4 @@ TEST(HfExport, a_model_without_layers_is_refused) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

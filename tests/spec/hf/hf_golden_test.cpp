@@ -8,7 +8,7 @@
 #include "phasor/rotary.hpp"
 #include "spec/hf/hf_golden.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 using spec::Json;
@@ -169,4 +169,4 @@ TEST(HfGolden, recorded_image_encoders_turn_each_pair_by_the_axis_and_frequency_
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -5,7 +5,7 @@
 
 #include "spec/hf/hf_golden.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 constexpr Pairing half = Pairing::half;
@@ -267,4 +267,4 @@ TEST(HfModels, every_model_that_the_project_names_is_in_the_table) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

@@ -4,7 +4,7 @@
 
 #include "spec/hf/hf_golden.hpp"
 
-namespace phasor {
+namespace phasor::test {
 namespace {
 
 constexpr Pairing half = Pairing::half;
@@ -118,4 +118,4 @@ TEST(HfParts, added_positions_are_read) {
 }
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::test

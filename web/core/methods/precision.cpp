@@ -13,8 +13,8 @@
 namespace phasor::web {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr const char* kFar =
+constexpr double kNoError = std::numeric_limits<double>::quiet_NaN();
+constexpr const char* kFarPositions =
     "1,2,5,10,20,50,100,200,500,1000,2000,5000,10000,20000,50000,100000,200000,500000,1000000,2000000,5000000,10000000";
 
 /// Reports of one profile and dtype, in the order of positions.
@@ -41,7 +41,7 @@ std::vector<Report> reports_of(const std::vector<PrecisionError>& errors) {
 
 /// For each pair the first of the positions at which its error passes the limit.
 std::vector<double> first_over(const Matrix& errors, const figures::Numbers& positions, double limit) {
-  std::vector<double> first(static_cast<std::size_t>(errors.columns), kNone);
+  std::vector<double> first(static_cast<std::size_t>(errors.columns), kNoError);
   for (std::size_t i = 0; i < errors.values.size(); ++i) {
     double& own = first[i % first.size()];
     if (errors.values[i] > limit && !(own == own)) own = static_cast<double>(positions[i / first.size()]);
@@ -69,7 +69,7 @@ std::vector<BFloat16> to_bf16(const std::vector<float>& values) {
 
 Json precision(Request& request, Blocks& blocks) {
   const RotarySpec spec = request.rotary_spec();
-  const figures::Numbers at = request.positions("positions", kFar);
+  const figures::Numbers at = request.positions("positions", kFarPositions);
   const auto errors = value_of(profile_errors(spec, at), "spec");
   std::vector<double> exact;
   std::vector<double> hf;
@@ -77,9 +77,9 @@ Json precision(Request& request, Blocks& blocks) {
   std::vector<double> ggml;
   for (const ProfileError& error : errors) {
     exact.push_back(error.exact);
-    hf.push_back(error.hf.value_or(kNone));
-    vllm.push_back(error.vllm.value_or(kNone));
-    ggml.push_back(error.ggml.value_or(kNone));
+    hf.push_back(error.hf.value_or(kNoError));
+    vllm.push_back(error.vllm.value_or(kNoError));
+    ggml.push_back(error.ggml.value_or(kNoError));
   }
   return Json::object()
       .with("positions", blocks.add(at))

@@ -8,7 +8,7 @@
 namespace phasor::web {
 namespace {
 
-struct Sizes {
+struct SchemeSizes {
   std::int64_t heads = 8;
   std::int64_t head_dim = 64;
   std::int64_t window = 32;
@@ -30,7 +30,7 @@ AttentionScheme causal(ContentScheme content, std::vector<TermScheme> terms = {}
 
 AttentionScheme with_bias(const BiasSpec& bias) { return causal(PlainScheme{}, {BiasScheme{.bias = bias}}); }
 
-AttentionScheme with_map(const Sizes& sizes, const PositionMap& map) {
+AttentionScheme with_map(const SchemeSizes& sizes, const PositionMap& map) {
   return causal(RotaryScheme{.rotary = {.head_dim = sizes.head_dim}, .map = map});
 }
 
@@ -59,7 +59,7 @@ Kerple kerple(std::int64_t heads) {
   return kerple;
 }
 
-std::vector<Start> starts_of(const Sizes& s) {
+std::vector<Start> starts_of(const SchemeSizes& s) {
   const RotarySpec rotary{.head_dim = s.head_dim};
   const std::int64_t group = 4;
   TableScheme shaw{.rows = ClipRows{s.window, s.window}};
@@ -90,7 +90,7 @@ std::vector<Start> starts_of(const Sizes& s) {
 }  // namespace
 
 Json attention_schemes(Request& request, Blocks& /*blocks*/) {
-  const Sizes sizes{request.integer("heads", 8, {1, 64}), request.integer("head_dim", 64, {2, 512}),
+  const SchemeSizes sizes{request.integer("heads", 8, {1, 64}), request.integer("head_dim", 64, {2, 512}),
                     request.integer("window", 32, {4, 512})};
   Json list = Json::array();
   for (const Start& one : starts_of(sizes)) {

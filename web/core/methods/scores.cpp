@@ -15,7 +15,7 @@
 namespace phasor::web {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNever = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t kLongestContext = std::int64_t{1} << 20;
 
 std::vector<double> column(const PlannedScaling& one, double PlannedPair::* member) {
@@ -27,7 +27,7 @@ std::vector<double> column(const PlannedScaling& one, double PlannedPair::* memb
 Json json_of(const PlannedScaling& one, Blocks& blocks) {
   if (!one.error.empty()) return Json::object().with("name", one.name).with("error", one.error);
   std::vector<double> unseen;
-  for (const PlannedPair& pair : one.pairs) unseen.push_back(pair.unseen_from ? static_cast<double>(*pair.unseen_from) : kNone);
+  for (const PlannedPair& pair : one.pairs) unseen.push_back(pair.unseen_from ? static_cast<double>(*pair.unseen_from) : kNever);
   return Json::object()
       .with("name", one.name)
       .with("scaling", scaling_json(one.scaling))
