@@ -32,7 +32,7 @@ web_short = if [ -f build/playground/site/index.html ]; then $(playground) && $(
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo install test test-python test-oldest-torch test-distributed test-engines test-gpu test-gpu-python test-cuda-wheel test-packages check bench bench-gpu bench-python lab fuzz wheels docs test-docs gallery playground test-web test-exhaustive format lint clean
+.PHONY: help demo install test test-python test-oldest-torch test-distributed test-engines test-gpu test-gpu-python test-cuda-wheel test-packages check bench bench-gpu bench-python lab fuzz wheels docs test-docs gallery playground test-web test-exhaustive check-alone format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets $(CHECKS)
 
 help:  ## list the commands
@@ -165,8 +165,11 @@ check-format:
 
 # What changed since the last clean run (tools/check_tidy.py): all of it takes 15 to 20 minutes of processor time. TIDY="--all", "--since COMMIT" or names of files.
 check-tidy:
-	@cmake --preset dev --log-level=WARNING >/dev/null && cmake --preset clang --log-level=WARNING >/dev/null
+	@cmake --preset alone --log-level=WARNING >/dev/null && cmake --preset clang --log-level=WARNING >/dev/null
 	@python3 tools/check_tidy.py build/clang $(JOBS) $(TIDY)
+
+check-alone: setup-test  ## compile each source and each test alone: whether each includes what it uses (clang-tidy sees it of what changed)
+	@$(call build,alone)
 
 # The library under the sanitizers, with the tests as the dev build compiled them: tests/programs.cmake. To look for leaks at its end takes a process
 # four seconds on a Neoverse-N1, so that is done by two processes alone: what reads files and makes objects, and attention's calls.

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# The sources of a folder compiled as one file: what they include is read once, which was more than half of their time. Not in the dev
-# build, where each must name what it includes, nor in a wheel by this machine's compiler or a user's project, which share its objects in ccache. A
-# folder's sources then share their unnamed namespace too: those that have a name of another's are listed as ALONE where this is called.
+# The sources of a folder compiled as one file: what they include is read once, which was more than half of their time. In every build but where
+# CMAKE_UNITY_BUILD is given as OFF (the preset alone). A folder's sources then share their unnamed namespace too: those that have a name of another's are
+# listed as ALONE where this is called. The files lie in the folder that the compiler runs in, or a compiler cache would miss them in a wheel and in a
+# project around this one.
 set(phasor_compiles_together ON)
 if(DEFINED CMAKE_UNITY_BUILD AND NOT CMAKE_UNITY_BUILD)
   set(phasor_compiles_together OFF)
 endif()
-set(CMAKE_UNITY_BUILD OFF)  # these are the groups
+set(CMAKE_UNITY_BUILD OFF)  # CMake would make files of these files
 
 # phasor_together(LIST ROOT ALONE...): in LIST, the sources of each folder under ROOT but ALONE give way to a file that includes them.
 function(phasor_together list root)
@@ -28,8 +29,8 @@ function(phasor_together list root)
   endforeach()
   list(REMOVE_DUPLICATES files)
   foreach(file ${files})
-    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/together/${file}.cpp CONTENT "${text_${file}}" @ONLY)
-    list(APPEND kept ${PROJECT_BINARY_DIR}/together/${file}.cpp)
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/phasor_together/${file}.cpp CONTENT "${text_${file}}" @ONLY)
+    list(APPEND kept ${CMAKE_BINARY_DIR}/phasor_together/${file}.cpp)
   endforeach()
   set(${list} ${kept} PARENT_SCOPE)
 endfunction()

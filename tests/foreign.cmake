@@ -14,6 +14,6 @@ endforeach()
 phasor_objects(unlinked phasor_unlinked_tests ${oracle} ${laws} ${exhaustive})
 add_library(phasor_unlinked_tests OBJECT ${unlinked})
 phasor_compile_test(phasor_unlinked_tests)
-# At -O1 as the others: at -O0 g++ does not see that a function of Highway cannot be inlined (tests/attention/terms/bias_tile_test.cpp).
+# At -Og as the others: at -O0 g++ does not see that a function of Highway cannot be inlined (tests/attention/terms/bias_tile_test.cpp).
 target_link_libraries(phasor_unlinked_tests PRIVATE ${gtest} Threads::Threads)
 target_precompile_headers(phasor_unlinked_tests REUSE_FROM phasor_test_headers)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Writes the file that includes several tests (tests/programs.cmake): cmake -DOUT=FILE -DSOURCES=A:B:... -P together_file.cmake.
-# Each test has its namespace (test or laws) under another name, so that helpers of several tests may share theirs; what tests share (no *_test.cpp) keeps it. What tests include comes first,
-# under the names that it has; what stands behind a test's first condition or namespace stays where it is.
+# Each test has its namespace (test or laws) under another name, so that helpers of several tests may share theirs; what tests share (no *_test.cpp)
+# keeps it. What tests include comes first, under the names that it has; what stands behind a test's first condition or namespace stays where it is.
 string(REPLACE ":" ";" sources "${SOURCES}")
 set(includes)
 set(text)

@@ -117,8 +117,8 @@ def look(root, build, sources, jobs):
     """Looks at every source; whether all are clean."""
     version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
     settings = version + (root / ".clang-tidy").read_bytes()
-    # clang takes the tests as the dev build compiled them, and the sources of a folder as one file: their own commands are there.
-    databases = [d for d in (build.parent / "dev", build) if (d / "compile_commands.json").exists()]
+    # Builds compile the sources of a folder as one file: their own commands are in the preset that compiles each alone.
+    databases = [d for d in (build.parent / "alone", build) if (d / "compile_commands.json").exists()]
     commands = {source: (d, command) for d in databases for source, command in commands_of(d).items()}
     missing = [str(s.relative_to(root)) for s in sources if s not in commands]
     with ThreadPoolExecutor(jobs) as pool:

@@ -148,14 +148,14 @@ class TidyRun(Folder):
     def setUp(self):
         super().setUp()
         self.root = self.folder.resolve()
-        for folder in ("src", "tests/attention/reference", "build/dev", "build/clang"):
+        for folder in ("src", "tests/attention/reference", "build/alone", "build/clang"):
             (self.root / folder).mkdir(parents=True)
         self.write(".clang-tidy", "")
         self.write(".gitignore", "build\n")
         self.write("src/a.cpp", "int a;\n")
         self.write("tests/attention/reference/r.cpp", "int r;\n")
         self.commands("clang", "src/a.cpp")
-        self.commands("dev", "src/a.cpp", "tests/attention/reference/r.cpp")
+        self.commands("alone", "src/a.cpp", "tests/attention/reference/r.cpp")
         self.git("init", "-q")
         self.commit()
         self.clean = self.root / "build" / "clang" / "tidy" / "clean"

@@ -91,7 +91,7 @@ std::vector<Start> starts_of(const SchemeSizes& s) {
 
 Json attention_schemes(Request& request, Blocks& /*blocks*/) {
   const SchemeSizes sizes{request.integer("heads", 8, {1, 64}), request.integer("head_dim", 64, {2, 512}),
-                    request.integer("window", 32, {4, 512})};
+                          request.integer("window", 32, {4, 512})};
   Json list = Json::array();
   for (const Start& one : starts_of(sizes)) {
     list.push_back(Json::object().with("name", one.name).with("family", one.family).with("scheme", spec_json(one.scheme)));
