@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Which GPUs CUDA code is made for. Left alone, nvcc 13 makes it for compute capability 7.5, which lacks instructions that kernels are written in
-# (roundings to bfloat16, copies to shared memory, mma). cmake/cuda.cmake includes this before it enables CUDA.
+# (roundings to bfloat16, copies to shared memory, mma). Included before there is any target, since a target takes the list as it is then.
 set(phasor_oldest_gpu 80)
 
-# Before CUDA is there: the list where the user says nothing, by CMAKE_CUDA_ARCHITECTURES or the environment's CUDAARCHS, which CMake reads itself.
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND "$ENV{CUDAARCHS}" STREQUAL "")
+# What the user says, by CMAKE_CUDA_ARCHITECTURES or CMake's own variable of the environment, or this list.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   # Code for each family, and PTX that newer ones compile when they first meet it.
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120-real 80-virtual CACHE STRING "GPUs that CUDA code is made for")
+  set(phasor_gpus 80-real 90-real 100-real 120-real 80-virtual)
+  if(NOT "$ENV{CUDAARCHS}" STREQUAL "")
+    set(phasor_gpus $ENV{CUDAARCHS})
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES ${phasor_gpus} CACHE STRING "GPUs that CUDA code is made for")
 endif()
 
 # Ends the configuration where one of them is too old. `all`, `all-major` and `native` stand for lists that CMake knows once CUDA is enabled.
@@ -22,8 +26,4 @@ function(phasor_refuse_old_gpus)
     endif()
   endforeach()
 endfunction()
-if(DEFINED CMAKE_CUDA_ARCHITECTURES)
-  phasor_refuse_old_gpus(${CMAKE_CUDA_ARCHITECTURES})
-else()
-  phasor_refuse_old_gpus($ENV{CUDAARCHS})
-endif()
+phasor_refuse_old_gpus(${CMAKE_CUDA_ARCHITECTURES})
