@@ -2,6 +2,7 @@
 # The CUDA backend inside of the library, and the programs that test it on a GPU: cuda_proof (src/math gives the same bits there) and
 # gpu_rotary and gpu_operations (so do the rotary functions, and all others); gpu_hopper, gpu_hopper_backward, gpu_mma and gpu_rotated (attention there); gpu_decode (over caches); gpu_large (tensors of more than 2^31 elements); gpu_rows (sinusoids and cos_sin at every size).
 enable_language(CUDA)
+phasor_refuse_old_gpus(${CMAKE_CUDA_ARCHITECTURES})  # `native` and `all` are numbers now
 find_package(CUDAToolkit REQUIRED)
 # --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. CMake 3.25 does not know the standards of nvcc 13.
 set(phasor_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20;--fmad=false;--expt-relaxed-constexpr;-Xcompiler=-ffp-contract=off>)

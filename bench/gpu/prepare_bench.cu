@@ -34,11 +34,13 @@ bool same_on_device(const OnDevice& device, Buffer a, Buffer b, std::size_t byte
 std::string difference(const PrepareCall& call, HostBuffers& host, const OnDevice& device, bool by_cpu) {
   if (!same_on_device(device, kQuery, kStepsQuery, host[kQuery].size())) return "q differs from that of the steps";
   if (!same_on_device(device, kCache, kStepsCache, host[kCache].size())) return "the cache differs from that of the steps";
+  if (!same_on_device(device, kScales, kStepsScales, host[kScales].size())) return "scales differ from those of the steps";
   if (!by_cpu) return "";
   const Pointers memory = pointers_of(host);
   must(call.fused({memory}));
   if (device.read(kQuery, host[kQuery].size()) != host[kQuery]) return "q has other bits than the CPU's";
   if (device.read(kCache, host[kCache].size()) != host[kCache]) return "the cache has other bits than the CPU's";
+  if (device.read(kScales, host[kScales].size()) != host[kScales]) return "scales have other bits than the CPU's";
   return "";
 }
 

@@ -13,7 +13,7 @@
 
 namespace phasor::bench {
 
-enum class Layout : std::uint8_t { vllm_flash, vllm_legacy, flashinfer_nhd, flashinfer_hnd, sglang, mla_plain, mla_656 };
+enum class Layout : std::uint8_t { vllm_flash, vllm_legacy, flashinfer_nhd, flashinfer_hnd, sglang, mla_plain, mla_656, mla_584 };
 
 /// A model's heads as a row of its projection has them, and what happens to them.
 struct PrepareModel {
@@ -51,18 +51,33 @@ inline std::vector<PrepareModel> prepare_models() {
                            .norms_q = false,
                            .latent = true};
   deepseek.rotary.scaling = YarnScaling{.factor = 40, .original_length = 4096, .mscale = 1.0, .mscale_all_dim = 1.0};
-  return {llama, qwen, qwen_vl, deepseek};
+  // Its head is 512 wide, the last 64 rotated, and normed whole.
+  PrepareModel deepseek_v4 = deepseek;
+  deepseek_v4.name = "DeepSeek V4";
+  deepseek_v4.rotary.head_dim = 512;
+  deepseek_v4.rotary.rotary_offset = 448;
+  deepseek_v4.q_stride = 512;
+  deepseek_v4.k_dim = 512;
+  return {llama, qwen, qwen_vl, deepseek, deepseek_v4};
 }
+
+/// Of what is stored in 8 bits: one of the tensor's, or one made for each token and head, beside the cache. MLA's rows have their own.
+enum class ScalesOf : std::uint8_t { tensor, token };
 
 struct PrepareCase {
   PrepareModel model;
   Layout layout = Layout::vllm_flash;
   Storage storage = Storage::bf16;
+  ScalesOf scales = ScalesOf::tensor;
+
+  bool mixes_dtypes() const { return layout == Layout::mla_656 || layout == Layout::mla_584; }
 
   std::string name() const {
-    constexpr const char* kLayouts[] = {"vLLM flash", "vLLM D/x", "FlashInfer NHD", "FlashInfer HND", "SGLang", "plain rows", "656 bytes"};
-    const std::string stored = layout == Layout::mla_656 ? "" : storage == Storage::bf16 ? ", bf16" : ", fp8";
-    return std::string(model.name) + ", " + kLayouts[static_cast<std::size_t>(layout)] + stored;
+    constexpr const char* kLayouts[] = {"vLLM flash", "vLLM D/x",   "FlashInfer NHD", "FlashInfer HND",
+                                        "SGLang",     "plain rows", "656 bytes",      "584 bytes"};
+    const std::string stored = mixes_dtypes() ? "" : storage == Storage::bf16 ? ", bf16" : storage == Storage::i8 ? ", int8" : ", fp8";
+    return std::string(model.name) + ", " + kLayouts[static_cast<std::size_t>(layout)] + stored +
+           (scales == ScalesOf::token ? ", scales by token" : "");
   }
 };
 
@@ -70,10 +85,14 @@ inline std::vector<PrepareCase> prepare_cases() {
   std::vector<PrepareCase> cases;
   for (const PrepareModel& model : prepare_models()) {
     if (model.latent) {
-      cases.push_back({model, Layout::mla_plain, Storage::bf16});
-      cases.push_back({model, Layout::mla_656, Storage::f8_e4m3});
+      const bool wide = model.k_dim == 576;
+      if (wide) cases.push_back({model, Layout::mla_plain, Storage::bf16});
+      cases.push_back({model, wide ? Layout::mla_656 : Layout::mla_584, Storage::f8_e4m3});
       continue;
     }
+    cases.push_back({model, Layout::vllm_flash, Storage::i8});
+    cases.push_back({model, Layout::vllm_flash, Storage::i8, ScalesOf::token});
+    cases.push_back({model, Layout::vllm_flash, Storage::f8_e4m3, ScalesOf::token});
     for (const Storage storage : {Storage::bf16, Storage::f8_e4m3}) {
       for (const Layout layout :
            {Layout::vllm_flash, Layout::vllm_legacy, Layout::flashinfer_nhd, Layout::flashinfer_hnd, Layout::sglang}) {
@@ -96,9 +115,11 @@ enum Buffer : std::uint8_t {
   kPlaces,
   kQuery,  // results of one call
   kCache,
+  kScales,      // those made for each token and head: keys', then values'
   kStepsQuery,  // results of the steps
   kStepsKey,    // between them
   kStepsCache,
+  kStepsScales,
   kBuffers
 };
 /// One case of so many tokens: its memory, and its calls.
@@ -118,19 +139,21 @@ class PrepareCall {
     all[kQuery].resize(static_cast<std::size_t>(tokens_ * m.q_heads * m.q_dim * 2), kUntouched);
     all[kStepsKey].resize(static_cast<std::size_t>(tokens_ * m.k_heads * m.k_dim * 2), kUntouched);
     all[kCache].resize(static_cast<std::size_t>(blocks() * block() * token_bytes()), kUntouched);
+    all[kScales].resize(static_cast<std::size_t>(blocks() * block() * scale_bytes()), kUntouched);
     all[kStepsQuery] = all[kQuery];
     all[kStepsCache] = all[kCache];
+    all[kStepsScales] = all[kScales];
     return all;
   }
   Moved moved() const {
     const PrepareModel& m = case_.model;
     return {static_cast<std::size_t>(tokens_ * (m.row() - m.q_heads * (m.q_stride - m.q_dim)) * 2),
-            static_cast<std::size_t>(tokens_ * (m.q_heads * m.q_dim * 2 + token_bytes()))};
+            static_cast<std::size_t>(tokens_ * (m.q_heads * m.q_dim * 2 + token_bytes() + scale_bytes()))};
   }
 
   /// All in one call: from kRows to kQuery and kCache.
   Status fused(const On& on) const {
-    const PrepareOutputs to = {tensor_cache(query(on, kQuery)), key_cache(on, kCache), value_cache(on, kCache), places(on)};
+    const PrepareOutputs to = {tensor_cache(query(on, kQuery)), key_cache(on, kOfCall), value_cache(on, kOfCall), places(on)};
     PrepareSpec spec = norms(on);
     if (case_.model.latent) spec.q_rotary_offset = 0;
     return prepare_attention(rows(on), {{&rotary_, 1}, positions_of(on), {}}, to, spec, on.execution);
@@ -154,7 +177,7 @@ class PrepareCall {
     PrepareInputs written = in;
     written.q = {};
     written.k = k;
-    const PrepareOutputs to = {{}, key_cache(on, kStepsCache), value_cache(on, kStepsCache), places(on)};
+    const PrepareOutputs to = {{}, key_cache(on, kOfSteps), value_cache(on, kOfSteps), places(on)};
     return prepare_attention(written, {}, to, {}, on.execution);
   }
 
@@ -162,6 +185,11 @@ class PrepareCall {
   static constexpr std::byte kUntouched{0x5a};
   static constexpr std::int64_t kPagesOfRequest = 64;
   static constexpr float kScale = 0.0371F;
+  struct CacheBuffers {
+    Buffer cache, scales;
+  };
+  static constexpr CacheBuffers kOfCall = {kCache, kScales};
+  static constexpr CacheBuffers kOfSteps = {kStepsCache, kStepsScales};
 
   /// A rotation of the rotated channels alone, so that q and k whose other channels differ in number are turned by one call.
   static RotarySpec spec_of_part(RotarySpec spec) {
@@ -174,9 +202,11 @@ class PrepareCall {
   bool paged() const { return case_.layout == Layout::flashinfer_nhd || case_.layout == Layout::flashinfer_hnd; }
   /// Of a token in the cache, key and value.
   std::int64_t token_bytes() const {
-    if (case_.layout == Layout::mla_656) return 656;
+    if (case_.mixes_dtypes()) return case_.layout == Layout::mla_656 ? 656 : 584;
     return (case_.model.latent ? 1 : 2) * case_.model.k_heads * case_.model.k_dim * bytes_of(case_.storage);
   }
+  /// Of a token beside the cache.
+  std::int64_t scale_bytes() const { return case_.scales == ScalesOf::token ? 2 * case_.model.k_heads * 4 : 0; }
   /// Text counts; images have a row and a column.
   std::vector<std::int64_t> some_positions() const {
     std::vector<std::int64_t> list;
@@ -283,31 +313,39 @@ class PrepareCall {
         return vllm_flash_cache(data, case_.storage, shape);
     }
   }
-  /// A scale of the tensor where it has 8 bits: FlashInfer multiplies, the others divide.
-  CacheParts finished(CacheView view, Device device) const {
-    view.device = device;
-    if (bytes_of(case_.storage) == 1) {
-      view.scales.kind = CacheScales::Kind::given;
-      view.scales.use = paged() ? CacheScales::Use::multiply : CacheScales::Use::divide;
-      view.scales.value = paged() ? 1 / kScale : kScale;
+  /// Scales where it has 8 bits. Of the tensor's FlashInfer multiplies by them, the others divide; those made lie as tokens do, keys' (half
+  /// 0) before values'.
+  CacheParts finished(CacheView view, const On& on, void* scales, std::int64_t half) const {
+    view.device = on.device;
+    if (bytes_of(case_.storage) != 1) return view;
+    const std::int64_t heads = case_.model.k_heads;
+    if (case_.scales == ScalesOf::token) {
+      view.scales.kind = CacheScales::Kind::made;
+      view.scales.data = static_cast<float*>(scales) + half * blocks() * block() * heads;
+      view.scales.strides = {block() * heads, heads, 1, 1};
+      return view;
     }
+    view.scales.kind = CacheScales::Kind::given;
+    view.scales.use = paged() ? CacheScales::Use::multiply : CacheScales::Use::divide;
+    view.scales.value = paged() ? 1 / kScale : kScale;
     return view;
   }
-  CacheParts key_cache(const On& on, Buffer buffer) const {
-    void* const data = on.memory[buffer];
-    if (case_.layout == Layout::mla_656) {
-      CacheParts parts = mla_656_cache(data, blocks(), block());
+  CacheParts key_cache(const On& on, const CacheBuffers& to) const {
+    void* const data = on.memory[to.cache];
+    if (case_.mixes_dtypes()) {
+      CacheParts parts = case_.layout == Layout::mla_656 ? mla_656_cache(data, blocks(), block()) : mla_584_cache(data, blocks(), block());
       for (CacheView& part : parts.parts) part.device = on.device;
       return parts;
     }
+    void* const scales = on.memory[to.scales];
     if (case_.layout == Layout::mla_plain) {
-      return finished(contiguous_cache(data, case_.storage, {blocks(), block(), 1, case_.model.k_dim}), on.device);
+      return finished(contiguous_cache(data, case_.storage, {blocks(), block(), 1, case_.model.k_dim}), on, scales, 0);
     }
-    return finished(pair_of(data, blocks() * block() * token_bytes() / 2).k, on.device);
+    return finished(pair_of(data, blocks() * block() * token_bytes() / 2).k, on, scales, 0);
   }
-  CacheParts value_cache(const On& on, Buffer buffer) const {
+  CacheParts value_cache(const On& on, const CacheBuffers& to) const {
     if (case_.model.latent) return {};
-    return finished(pair_of(on.memory[buffer], blocks() * block() * token_bytes() / 2).v, on.device);
+    return finished(pair_of(on.memory[to.cache], blocks() * block() * token_bytes() / 2).v, on, on.memory[to.scales], 1);
   }
 
   PrepareCase case_;

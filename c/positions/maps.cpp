@@ -5,6 +5,7 @@
 #include "core/lists.hpp"
 #include "core/tensor.hpp"
 #include "phasor/c/positions.h"
+#include "phasor/position_builders.hpp"
 #include "phasor/position_maps.hpp"
 #include "phasor/positions.hpp"
 #include "specs/position_map.hpp"
@@ -31,6 +32,16 @@ phasor_status phasor_fill_temperature(float* out, size_t count, const phasor_que
     const auto to = span_of(kWhere, "out", out, count);
     const QueryTemperature by = query_temperature_of(kWhere, temperature);
     must(fill_temperature(to, by, positions_of(kWhere, "positions", positions)));
+  });
+}
+
+phasor_status phasor_fill_query_factors(const phasor_tensor* out, const phasor_query_temperature* temperature, phasor_positions positions,
+                                        const phasor_execution* execution, phasor_error* error) {
+  constexpr const char* kWhere = "fill_temperature";
+  return call(error, [&] {
+    const TensorView to = tensor_of(kWhere, "out", need(kWhere, "out", out));
+    const QueryTemperature by = query_temperature_of(kWhere, temperature);
+    must(fill_temperature(to, by, positions_of(kWhere, "positions", positions), execution_of(execution)));
   });
 }
 

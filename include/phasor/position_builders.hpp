@@ -11,6 +11,7 @@
 #include "phasor/execution.hpp"
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
+#include "phasor/tensor_view.hpp"
 
 namespace phasor {
 
@@ -82,6 +83,11 @@ Status fill_from_pages(const PositionsView& out, const PageTable& table, std::in
 /// cu_seqlens, one row holds them all. A negative position has slot -1. `lengths` may be empty.
 Status fill_slots(const PositionsView& out, const PageTable& table, const Positions& at, const Integers& cu_seqlens = {},
                   const Execution& execution = {});
+
+/// fill_temperature to (B, T, 1, 1) of f32, which prepare_attention takes as query_factors. With memory on a device a position that has no
+/// factor gets 1, so that a query of no sequence stays what it is.
+Status fill_temperature(const TensorView& out, const QueryTemperature& temperature, const Positions& positions,
+                        const Execution& execution = {});
 
 /// Speculative drafts: token t hangs on token parents[t] of the same row, which is before it, or (-1) on the tokens accepted so far.
 struct DraftTree {

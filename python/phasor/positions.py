@@ -85,9 +85,9 @@ def _integers(values: Any, where: str) -> Array:
     return integers(values, where) if gpu_of(values) is None else values
 
 
-def _beside(lists: Array, shape: tuple[int, ...]) -> Array:
-    """Memory for int64 where the lists are."""
-    return np.empty(shape, np.int64) if gpu_of(lists) is None else empty_on_gpu(shape, np.int64, lists)
+def _beside(lists: Array, shape: tuple[int, ...], dtype: type = np.int64) -> Array:
+    """Memory where the lists are."""
+    return np.empty(shape, dtype) if gpu_of(lists) is None else empty_on_gpu(shape, dtype, lists)
 
 
 def _given(positions: Positions, where: str) -> Array:
@@ -383,13 +383,14 @@ def query_temperature(temperature: QueryTemperature, position: int) -> float:
     return _core.query_temperature(temperature, position)
 
 
-def temperature(temperature: QueryTemperature, positions: Positions) -> np.ndarray:
-    """One factor for each position (T) or (B, T), the nearest float32.
+def temperature(temperature: QueryTemperature, positions: Positions, *, out: Array | None = None) -> Array:
+    """One factor for each position (T) or (B, T), the nearest float32: `query_factors` of `prepare_attention`. Positions on a GPU have
+    theirs there, so that a captured step renews them; one without a factor has 1 there, on a CPU it is an error.
 
     >>> temperature(QueryTemperature(kind="log_n", length=16), [0, 255]).tolist()
     [1.0, 2.0]
     """
     at = _given(positions, "temperature: positions")
-    out = np.empty(tuple(at.shape), np.float32)
-    _core.fill_temperature(np.atleast_2d(out), temperature, at)
+    out = _beside(at, tuple(at.shape), np.float32) if out is None else out
+    _core.fill_temperature(out, temperature, at)
     return out

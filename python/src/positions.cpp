@@ -68,6 +68,15 @@ void fill_slots_at(nb::handle out, nb::handle at, std::int64_t page_size, const 
       [&](const PositionsView& to, const Execution& execution) { return fill_slots(to, table, positions.get(), ends.get(), execution); });
 }
 
+void fill_factors(nb::handle out, nb::handle temperature, nb::handle at) {
+  const PositionsArgument positions(at);
+  const Array factors = array_of(out, "out", Access::write);
+  const TensorView to = factors_of(factors, "out");
+  const auto by = read<QueryTemperature>(temperature, "QueryTemperature");
+  const Place places[] = {factors.place, positions.place()};
+  run_unlocked(common_place(places), 0, [&](const Execution& execution) { return fill_temperature(to, by, positions.get(), execution); });
+}
+
 void fill_tree(nb::handle out, nb::handle parents, nb::handle offsets) {
   const IntegersArgument above(parents, "parents");
   const IntegersArgument firsts(offsets, "offsets");
@@ -181,13 +190,7 @@ void bind_maps(nb::module_& m) {
   m.def("query_temperature", [](nb::handle temperature, std::int64_t position) {
     return query_temperature(read<QueryTemperature>(temperature, "QueryTemperature"), position);
   });
-  m.def("fill_temperature", [](nb::handle out, nb::handle temperature, nb::handle at) {
-    const PositionsArgument positions(at);
-    const Array array = array_of(out, "out", Access::write);  // (B, T), contiguous float32, made by phasor.positions
-    const auto size = static_cast<std::size_t>(array.shape[0] * array.shape[1]);
-    check(fill_temperature({static_cast<float*>(array.data), size}, read<QueryTemperature>(temperature, "QueryTemperature"),
-                           positions.get()));
-  });
+  m.def("fill_temperature", fill_factors);
 }
 
 }  // namespace

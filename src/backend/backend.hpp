@@ -10,6 +10,7 @@
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
 #include "job/positions/build.hpp"
+#include "job/positions/temperature.hpp"
 #include "job/prepare/backward.hpp"
 #include "job/prepare/job.hpp"
 #include "job/rerotate.hpp"
@@ -52,6 +53,7 @@ struct Backend {
   Run<job::PrepareJob> prepare = nullptr;
   Run<job::PrepareBackwardJob> prepare_backward = nullptr;
   Run<job::BuildJob> build_positions = nullptr;
+  Run<job::TemperatureJob> temperature = nullptr;
   Result<std::int64_t> (*attention_workspace)(const job::AttentionJob& job) = nullptr;
   RunIn<job::AttentionJob> attention = nullptr;
   Result<std::int64_t> (*attention_backward_workspace)(const job::AttentionBackwardJob& job) = nullptr;

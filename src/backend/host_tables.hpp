@@ -121,6 +121,8 @@ void each_host_table(job::PrepareBackwardJob& job, const Table& table) {
 
 template <class Table>
 void each_host_table(job::BuildJob& /*job*/, const Table& /*table*/) {}
+template <class Table>
+void each_host_table(job::TemperatureJob& /*job*/, const Table& /*table*/) {}
 
 template <class Table>
 void each_host_table(job::AttentionTermJob& term, const Table& table) {

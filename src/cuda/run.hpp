@@ -8,6 +8,7 @@
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
 #include "job/positions/build.hpp"
+#include "job/positions/temperature.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
 #include "job/specs/job.hpp"
@@ -34,5 +35,6 @@ Status run_bias_diagonal(job::DiagonalJob& job, const Execution& execution);
 Status run_bias_gradient(job::DiagonalGradientJob& job, const Execution& execution);
 Status run_bias_fill(job::BlockJob& job, const Execution& execution);
 Status run_build_positions(job::BuildJob& job, const Execution& execution);
+Status run_temperature(job::TemperatureJob& job, const Execution& execution);
 
 }  // namespace phasor::cuda

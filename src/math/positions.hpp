@@ -36,17 +36,17 @@ PHASOR_HD inline DoubleDouble divide(DoubleDouble a, DoubleDouble b) {
 }
 
 /// 1 / n to 2^-104: the remainder of the quotient is exact.
-inline DoubleDouble reciprocal(double n) {
+PHASOR_HD inline DoubleDouble reciprocal(double n) {
   const double q = 1 / n;
   const DoubleDouble product = two_product(q, n);
   return quick_two_sum(q, ((1 - product.high) - product.low) / n);
 }
 
 /// An integer, exactly.
-inline DoubleDouble exact(u64 n) { return two_sum(static_cast<double>(n >> 32) * 0x1p32, static_cast<double>(n & 0xffffffffU)); }
+PHASOR_HD inline DoubleDouble exact(u64 n) { return two_sum(static_cast<double>(n >> 32) * 0x1p32, static_cast<double>(n & 0xffffffffU)); }
 
 /// ln(x), x >= 1, relative error below 2^-96: x = 2^k m with m in [0.70, 1.42], ln(m) = 2 artanh((m - 1) / (m + 1)).
-inline DoubleDouble natural_log(DoubleDouble x) {
+PHASOR_HD inline DoubleDouble natural_log(DoubleDouble x) {
   int k = 0;
   const double fraction = std::frexp(x.high, &k);  // in [1/2, 1)
   if (fraction < 0x1.6ap-1) --k;
@@ -60,12 +60,12 @@ inline DoubleDouble natural_log(DoubleDouble x) {
 }
 
 /// max(1, ln(p + 1) / ln(length)) of p + 1 > length; length >= 2.
-inline DoubleDouble log_n_temperature(DoubleDouble p_and_1, i64 length) {
+PHASOR_HD inline DoubleDouble log_n_temperature(DoubleDouble p_and_1, i64 length) {
   return divide(natural_log(p_and_1), natural_log(exact(static_cast<u64>(length))));
 }
 
 /// 1 + scale ln(1 + n), n = floor((p + shift) / length) >= 0.
-inline DoubleDouble floored_log_temperature(double scale, i64 n) {
+PHASOR_HD inline DoubleDouble floored_log_temperature(double scale, i64 n) {
   if (n == 0) return {1, 0};
   return DoubleDouble{1, 0} + DoubleDouble{scale, 0} * natural_log(exact(static_cast<u64>(n) + 1));
 }

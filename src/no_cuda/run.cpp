@@ -46,5 +46,6 @@ Status run_cached_attention(job::CachedAttentionJob& /*job*/, const Workspace& /
 Status run_merge(job::MergeJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Result<AttentionReport> explain_attention(const job::AttentionJob& /*job*/) { return not_built(); }
 Status run_build_positions(job::BuildJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_temperature(job::TemperatureJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 
 }  // namespace phasor::cuda

@@ -31,6 +31,7 @@ constexpr Backend kCpu = {
     .add = cpu::run_add,
     .bias_fill = cpu::run_bias_fill,
     .build_positions = cpu::run_build_positions,
+    .temperature = cpu::run_temperature,
     .attention_workspace = cpu::attention_workspace,
     .attention = run_attention,
     .attention_weights_workspace = cpu::attention_weights_workspace,

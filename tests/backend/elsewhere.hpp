@@ -124,6 +124,7 @@ inline Backend relocating_backend() {
   b.prepare = run_elsewhere<&Backend::prepare, job::PrepareJob, Execution>;
   b.prepare_backward = run_elsewhere<&Backend::prepare_backward, job::PrepareBackwardJob, Execution>;
   b.build_positions = run_elsewhere<&Backend::build_positions, job::BuildJob, Execution>;
+  b.temperature = run_elsewhere<&Backend::temperature, job::TemperatureJob, Execution>;
   b.attention = run_elsewhere<&Backend::attention, job::AttentionJob, Workspace, Execution>;
   b.attention_backward = run_elsewhere<&Backend::attention_backward, job::AttentionBackwardJob, Workspace, Execution>;
   b.cached_attention = run_elsewhere<&Backend::cached_attention, job::CachedAttentionJob, Workspace, Execution>;

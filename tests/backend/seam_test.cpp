@@ -63,6 +63,7 @@ Backend recording_backend() {
   b.prepare = PHASOR_RECORD(prepare);
   b.prepare_backward = PHASOR_RECORD(prepare_backward);
   b.build_positions = PHASOR_RECORD(build_positions);
+  b.temperature = PHASOR_RECORD(temperature);
   b.attention_workspace = PHASOR_RECORD_ASKED(attention_workspace, std::int64_t{0});
   b.attention = PHASOR_RECORD_IN(attention);
   b.attention_backward_workspace = PHASOR_RECORD_ASKED(attention_backward_workspace, std::int64_t{0});
@@ -194,6 +195,11 @@ std::vector<Operation> builders() {
        [](Memory& m) {
          const PageTable table = {.blocks = m.integers({6, 1, 3}), .lengths = m.integers({9}), .page_size = 4};
          return fill_slots(m.doubles(1, 3), table, m.at(5, 3), m.integers({0, 3}));
+       }},
+      {"fill_temperature",
+       {"temperature"},
+       [](Memory& m) {
+         return fill_temperature(m.tensor({1, 3, 1, 1}), {.kind = QueryTemperature::Kind::log_n, .length = 6}, m.at(5, 3));
        }},
   };
 }

@@ -37,6 +37,8 @@ TEST(COrder, of_builders_is_that_of_their_arguments) {
   expect_named("fill_window: out ", [&](phasor_error* error) { return phasor_fill_window(nullptr, nullptr, error); });
   expect_named("fill_mrope: out ", [&](phasor_error* error) { return phasor_fill_mrope(nullptr, nullptr, 1, nullptr, error); });
   expect_named("fill_temperature: out ", [&](phasor_error* error) { return phasor_fill_temperature(nullptr, 2, nullptr, at, error); });
+  expect_named("fill_temperature: out ",
+               [&](phasor_error* error) { return phasor_fill_query_factors(nullptr, nullptr, at, nullptr, error); });
 }
 
 TEST(COrder, of_tensors_is_that_of_their_arguments) {

@@ -235,6 +235,9 @@ TEST(CPositions, temperatures_are_those_of_cpp) {
     ASSERT_TRUE(fill_temperature(want, same, positions(at.values.data(), 2, 3)).ok());
     succeeds([&](phasor_error* error) { return phasor_fill_temperature(factors.data(), 6, &c, {at.get(), 0}, error); });
     EXPECT_EQ(factors, want);
+    const CTensor<float> tensor({2, 3, 1, 1}, std::vector<float>(6));
+    succeeds([&](phasor_error* error) { return phasor_fill_query_factors(tensor.get(), &c, {at.get(), 0}, nullptr, error); });
+    EXPECT_EQ(tensor.values, want);
     const std::vector<float> before = factors;
     EXPECT_EQ(
         failure(PHASOR_INVALID, [&](phasor_error* error) { return phasor_fill_temperature(factors.data(), 5, &c, {at.get(), 0}, error); }),

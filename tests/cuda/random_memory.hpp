@@ -114,19 +114,28 @@ struct PlacedPositions {
   }
 };
 
+/// The farthest that positions are promised to be exact at.
+inline constexpr int64_t kFarthest = int64_t{1} << 62;
+
+/// Of any magnitude, to the farthest, which is met itself.
+inline int64_t far_position(Draw& draw) {
+  if (draw.one_in(32)) return draw.of({kFarthest, -kFarthest});
+  return static_cast<int64_t>(draw.bits()) >> draw.between(1, 62);
+}
+
 inline int64_t any_position(Draw& draw, int64_t& last) {
   switch (draw.below(6)) {
     case 0:
       return last = 0;
     case 1:
-      return last = static_cast<int64_t>(draw.bits()) >> draw.between(2, 62);
+      return last = far_position(draw);
     default:
-      return last += last < (int64_t{1} << 61) ? 1 : 0;
+      return last += last < kFarthest ? 1 : 0;
   }
 }
 
 inline PlacedPositions any_positions(Draw& draw, Builder& builder, int64_t axes, int64_t batch, int64_t tokens) {
-  if (draw.one_in(5)) return {.offset = static_cast<int64_t>(draw.bits()) >> draw.between(2, 62)};
+  if (draw.one_in(5)) return {.offset = far_position(draw)};
   PlacedPositions placed = {.type = draw.of({PositionType::i32, PositionType::i64, PositionType::i64, PositionType::f64}),
                             .shape = {draw.one_in(4) ? 1 : axes, draw.one_in(2) ? 1 : batch, tokens, 1}};
   const int64_t count = placed.shape[0] * placed.shape[1] * tokens;

@@ -344,6 +344,42 @@ std::optional<RandomCall> built_slots(Draw& draw, Builder& builder) {
   return call;
 }
 
+/// Positions that have a temperature: from 0 on, or a little before it where they are shifted, as near as texts and as far as positions go.
+PlacedPositions tempered_positions(Draw& draw, Builder& builder, int64_t least, const Extents& shape) {  // (1, B, T)
+  const auto any = [&] { return draw.one_in(4) ? far_position(draw) & (kFarthest - 1) : draw.between(least, 20000); };
+  if (draw.one_in(5)) return {.offset = any()};
+  PlacedPositions placed = {.type = draw.of({PositionType::i32, PositionType::i64, PositionType::f64}), .shape = shape};
+  std::vector<int64_t> whole(static_cast<std::size_t>(shape[1] * shape[2]));
+  for (int64_t& p : whole) p = any();
+  if (placed.type == PositionType::i64) {
+    placed.buffer = builder.list(whole);
+  } else if (placed.type == PositionType::i32) {
+    std::vector<std::int32_t> narrow;
+    for (const int64_t p : whole) narrow.push_back(static_cast<std::int32_t>(p % 1000000007));
+    placed.buffer = builder.list(narrow);
+  } else {
+    std::vector<double> fractions;
+    for (const int64_t p : whole) fractions.push_back(static_cast<double>(p) + draw.of({0.0, 0.5, draw.real()}));
+    placed.buffer = builder.list(fractions);
+  }
+  return placed;
+}
+
+std::optional<RandomCall> temperatures(Draw& draw, Builder& builder) {
+  QueryTemperature temperature = {.length = draw.of<int64_t>({2, 7, 8192, int64_t{1} << 40})};
+  if (draw.one_in(2)) {
+    temperature.kind = QueryTemperature::Kind::floored_log;
+    temperature.scale = 0.1 + draw.real();
+    temperature.shift = draw.of<int64_t>({0, 1, 5});
+  }
+  const Placed out = builder.tensor(DType::f32, {draw.between(1, 3), any_tokens(draw), 1, 1});
+  const Extents shape = {1, draw.one_in(2) ? 1 : out.shape[0], out.shape[1], 1};
+  const PlacedPositions at = tempered_positions(draw, builder, -temperature.shift, shape);
+  return ended("temperatures", builder, [=](const Pointers& memory, const Execution& execution, Device device) {
+    return fill_temperature(out.at(memory, device), temperature, at.at(memory, device), execution);
+  });
+}
+
 }  // namespace
 
 std::optional<RandomCall> random_operation(uint64_t seed) {
@@ -351,6 +387,7 @@ std::optional<RandomCall> random_operation(uint64_t seed) {
   Builder builder(draw);
   switch (draw.below(9)) {
     case 8:
+      if (draw.one_in(3)) return temperatures(draw, builder);
       return draw.one_in(2) ? built_positions(draw, builder) : built_slots(draw, builder);
     case 0:
       return sinusoids(draw, builder);

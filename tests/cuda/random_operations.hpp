@@ -12,7 +12,7 @@ std::optional<RandomCall> random_operation(std::uint64_t seed);
 
 /// The names of calls.
 inline constexpr const char* kOperations[] = {
-    "add sinusoids",     "fill sinusoids", "lookup",        "scatter",   "phase gradient", "frequency gradient",
-    "position gradient", "bias diagonal",  "bias gradient", "bias fill", "positions",      "slots"};
+    "add sinusoids", "fill sinusoids", "lookup",    "scatter",   "phase gradient", "frequency gradient", "position gradient",
+    "bias diagonal", "bias gradient",  "bias fill", "positions", "slots",          "temperatures"};
 
 }  // namespace phasor::test

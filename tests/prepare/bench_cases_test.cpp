@@ -3,6 +3,7 @@
 // move.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -32,10 +33,11 @@ TEST(GpuBenchCases, one_call_is_its_steps) {
     ASSERT_TRUE(steps.ok()) << c.name() << ": " << steps.message();
     EXPECT_TRUE(buffers[bench::kQuery] == buffers[bench::kStepsQuery]) << c.name();
     EXPECT_TRUE(buffers[bench::kCache] == buffers[bench::kStepsCache]) << c.name();
+    EXPECT_TRUE(buffers[bench::kScales] == buffers[bench::kStepsScales]) << c.name();
     EXPECT_TRUE(buffers[bench::kRows] == before[bench::kRows]) << c.name() << ": the next call must find what this one found";
     // Of random bytes one of 256 is what was there before.
     std::int64_t changed = 0;
-    for (const bench::Buffer b : {bench::kQuery, bench::kCache}) {
+    for (const bench::Buffer b : {bench::kQuery, bench::kCache, bench::kScales}) {
       for (std::size_t i = 0; i < buffers[b].size(); ++i) changed += buffers[b][i] != before[b][i] ? 1 : 0;
     }
     EXPECT_LE(changed, static_cast<std::int64_t>(call.moved().written)) << c.name();
@@ -76,7 +78,7 @@ TEST(GpuBenchCases, heads_are_normed_where_the_model_norms_them) {
     const std::int64_t q_norm = m.latent || m.norm_width == 0 ? 0 : 128;
     expect_length(buffers, bench::kQuery,
                   {t * m.row() + h * m.q_stride + m.q_stride - m.q_dim, (t * m.q_heads + h) * m.q_dim, q_norm, 0, pair}, c.name());
-    const std::int64_t turned = m.latent ? 512 : 0;
+    const std::int64_t turned = m.rotary.rotary_offset;
     const HeadPair key = {t * m.row() + m.q_heads * m.q_stride, t * m.k_heads * m.k_dim, m.norm_width, turned, turned + pair};
     expect_length(buffers, bench::kStepsKey, key, c.name() + ", k");
     if (m.latent) expect_length(buffers, bench::kStepsKey, {key.before, key.after, 512, 3, 77}, c.name() + ", latent");
@@ -84,15 +86,28 @@ TEST(GpuBenchCases, heads_are_normed_where_the_model_norms_them) {
 }
 TEST(GpuBenchCases, the_ceiling_reads_what_the_call_reads) {
   for (const bench::PrepareCase& c : bench::prepare_cases()) {
-    const std::int64_t channels = c.model.latent ? 16 * 64 + 512 + 64 : (32 + 8 + 8) * 128;
+    const std::int64_t latent = c.layout == bench::Layout::mla_584 ? 448 : 512;
+    const std::int64_t channels = c.model.latent ? 16 * 64 + latent + 64 : (32 + 8 + 8) * 128;
     EXPECT_EQ(bench::PrepareCall(c, 3).moved().read, static_cast<std::size_t>(3 * channels * 2)) << c.name();
   }
 }
 TEST(GpuBenchCases, every_model_meets_every_layout_once) {
   std::set<std::string> names;
   for (const bench::PrepareCase& c : bench::prepare_cases()) names.insert(c.name());
-  EXPECT_EQ(names.size(), std::size_t{3 * 5 * 2 + 2});
+  EXPECT_EQ(names.size(), std::size_t{3 * (5 * 2 + 3) + 3});
   EXPECT_EQ(names.size(), bench::prepare_cases().size());
+}
+
+TEST(GpuBenchCases, every_row_of_mla_every_storage_and_both_kinds_of_scales_are_there) {
+  const auto there = [](const char* name) {
+    const std::vector<bench::PrepareCase> cases = bench::prepare_cases();
+    return std::any_of(cases.begin(), cases.end(), [&](const bench::PrepareCase& c) { return c.name() == name; });
+  };
+  for (const char* const name :
+       {"DeepSeek, plain rows, bf16", "DeepSeek, 656 bytes", "DeepSeek V4, 584 bytes", "Llama 3, vLLM flash, int8",
+        "Qwen 3, vLLM flash, int8, scales by token", "Qwen 3, vLLM flash, fp8, scales by token", "Qwen3-VL, SGLang, fp8"}) {
+    EXPECT_TRUE(there(name)) << name;
+  }
 }
 
 TEST(GpuBenchCases, every_other_operation_runs_and_writes_what_its_ceiling_does) {

@@ -155,6 +155,10 @@ def test_temperatures_of_queries():
     at = np.array([[0, 8190, 8191], [20000, 10**6, 3]])
     wanted = 1 + 0.1 * np.log(1 + np.floor((at + 1) / 8192))
     assert np.allclose(positions.temperature(llama4, at), wanted, rtol=1e-7) and positions.temperature(llama4, at).dtype == np.float32
+    out = np.zeros((2, 6), np.float32)[:, ::2]  # any strides
+    assert positions.temperature(llama4, at, out=out) is out and (out == positions.temperature(llama4, at)).all()
+    with pytest.raises(ValueError, match="out are float64 of 2 axes, wanted float32"):
+        positions.temperature(llama4, at, out=np.zeros((2, 3)))
     assert math.isclose(positions.query_temperature(llama4, 10**6), 1 + 0.1 * math.log(1 + 1000001 // 8192))
     assert math.isnan(positions.query_temperature(QueryTemperature(kind="log_n", length=1), 5))
 

@@ -32,6 +32,11 @@ PHASOR_API phasor_status phasor_query_temperature_at(const phasor_query_temperat
 PHASOR_API phasor_status phasor_fill_temperature(float* out, size_t count, const phasor_query_temperature* temperature,
                                                  phasor_positions positions, phasor_error* error);
 
+/* The same to (B, T, 1, 1) of float32, as query_factors of phasor_prepare_attention are, on a GPU too: there a position that has no factor
+ * gets 1. */
+PHASOR_API phasor_status phasor_fill_query_factors(const phasor_tensor* out, const phasor_query_temperature* temperature,
+                                                   phasor_positions positions, const phasor_execution* execution, phasor_error* error);
+
 /* ---- Builders: out is (axes, B, T), (B, T) or (T) of int32, int64 or float64. Lists are contiguous tensors of integers, NULL: not given.
  * All input is checked before anything is written; those with an execution (NULL: the defaults) run on a GPU too. ---- */
 

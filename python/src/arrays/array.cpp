@@ -206,6 +206,19 @@ TensorView table_of(const Array& array, const char* name) {
   return view;
 }
 
+TensorView factors_of(const Array& array, const char* name) {
+  if (array.dtype != nb::dtype<float>() || array.ndim < 1 || array.ndim > 2) {
+    raise(PyExc_ValueError, std::string(name) + " are " + text_of_dtype(array.dtype) + " of " + std::to_string(array.ndim) +
+                                " axes, wanted float32 (T) or (B, T)");
+  }
+  const bool rows = array.ndim == 2;
+  return {array.data,
+          DType::f32,
+          {rows ? array.shape[0] : 1, array.shape[rows ? 1 : 0], 1, 1},
+          {rows ? array.strides[0] : 0, array.strides[rows ? 1 : 0], 0, 1},
+          array.place.device};
+}
+
 Positions positions_of(const Array& array, const char* name) {
   const std::optional<PositionType> type = position_type(array);
   if (!type) raise(PyExc_TypeError, std::string(name) + ": are of " + text_of_dtype(array.dtype) + ", wanted int32, int64 or float64");

@@ -47,6 +47,8 @@ Array array_of(nb::handle object, const char* name, Access access, Sign sign = S
 TensorView tensor_of(const Array& array, const char* name);
 /// A table of cosines or sines: (T, P), (B, T, P) or (B, T, H, P).
 TensorView table_of(const Array& array, const char* name);
+/// Factors (T) or (B, T) of float32 as (B, T, 1, 1).
+TensorView factors_of(const Array& array, const char* name);
 /// (axes, B, T), (B, T) or (T) of int32, int64 or float64.
 Positions positions_of(const Array& array, const char* name);
 

@@ -244,20 +244,7 @@ void read_tables(CallNumbers& numbers, CallArrays& arrays, PrepareRotation& rota
 ConstTensorView read_factors(CallNumbers& numbers, CallArrays& arrays) {
   const std::int64_t index = numbers.integer();
   if (index < 0) return {};
-  return factors_of(arrays.get(index, "query_factors", Access::read), "query_factors");
-}
-
-TensorView factors_of(const Array& array, const char* name) {
-  if (!is_float32(array) || array.ndim < 1 || array.ndim > 2) {
-    refuse(std::string(name) + " are " + text_of_dtype(array.dtype) + " of " + std::to_string(array.ndim) +
-           " axes, wanted float32 (T) or (B, T)");
-  }
-  const bool rows = array.ndim == 2;
-  return {array.data,
-          DType::f32,
-          {rows ? array.shape[0] : 1, array.shape[rows ? 1 : 0], 1, 1},
-          {rows ? array.strides[0] : 0, array.strides[rows ? 1 : 0], 0, 1},
-          array.place.device};
+  return factors_of(arrays.get(index, "query_factors", Access::read), "prepare_attention: query_factors");
 }
 
 PrepareOutputs read_outputs(CallNumbers& numbers, CallArrays& arrays) {

@@ -86,6 +86,5 @@ IntegerList read_list(CallNumbers& numbers, CallArrays& arrays, const char* name
 void read_tables(CallNumbers& numbers, CallArrays& arrays, PrepareRotation& rotation);
 /// Factors (T) or (B, T) as (B, T, 1, 1); -1: none.
 ConstTensorView read_factors(CallNumbers& numbers, CallArrays& arrays);
-TensorView factors_of(const Array& array, const char* name);
 
 }  // namespace phasor::python

@@ -100,7 +100,7 @@ void prepare_backward(const nb::tuple& call, const nb::tuple& by, const nb::call
   gradients.k = read_gradient(by[1], "gradient of k", arrays, steps.inputs.k, steps.spec.k_norm);
   gradients.v = read_gradient(by[2], "gradient of v", arrays, steps.inputs.v, steps.spec.v_norm);
   if (by.size() > 3 && !by[3].is_none()) {
-    gradients.by_query_factors = factors_of(arrays.take(by[3], "by_query_factors", Access::write), "by_query_factors");
+    gradients.by_query_factors = factors_of(arrays.take(by[3], "by_query_factors", Access::write), "prepare_attention: by_query_factors");
   }
   nb::object held;  // a tensor of PyTorch lives as long as somebody holds it
   if (const std::int64_t size = value_of(prepare_attention_backward_workspace(steps.inputs, gradients, steps.spec)); size > 0) {

@@ -9,6 +9,7 @@
 #include "backend/replaced.hpp"
 #include "cuda/host/block.hpp"
 #include "cuda/random_calls.hpp"
+#include "cuda/random_memory.hpp"
 #include "cuda/random_moves.hpp"
 
 namespace phasor::test {
@@ -178,6 +179,29 @@ TEST(CudaOnHost, keys_that_rest_keep_every_bit) {
   ASSERT_TRUE(rerotate(keys, Slots(slots), {rotary, positions(at.data(), 1, 1, 3)}, {rotary, positions(at.data(), 1, 1, 3)}).ok());
   EXPECT_EQ(move_calls, 1U);
   EXPECT_EQ(cache, before);
+}
+
+/// Random calls are worth as much as their positions are far: positions are exact to 2^62.
+TEST(CudaOnHost, random_positions_reach_2_to_62_and_no_farther) {
+  Draw draw(1);
+  Builder builder(draw);
+  std::int64_t beyond_61 = 0, at_62 = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const PlacedPositions at = any_positions(draw, builder, 1, 1, 4);
+    std::vector<std::int64_t> list = {at.offset};
+    if (at.buffer && at.type != PositionType::i64) continue;
+    if (at.buffer) {
+      list.resize(4);
+      std::memcpy(list.data(), builder.buffers[*at.buffer].data(), 32);
+    }
+    for (const std::int64_t p : list) {
+      ASSERT_TRUE(p >= -kFarthest && p <= kFarthest) << p;
+      beyond_61 += p > kFarthest / 2 || p < -kFarthest / 2 ? 1 : 0;
+      at_62 += p == kFarthest || p == -kFarthest ? 1 : 0;
+    }
+  }
+  EXPECT_GE(beyond_61, 50);
+  EXPECT_GE(at_62, 20);
 }
 
 TEST(CudaOnHost, a_known_divisor_divides_every_count) {

@@ -21,6 +21,7 @@
 #include "cuda/learned/scatter.hpp"
 #include "cuda/learned/vectors.hpp"
 #include "cuda/positions/build.hpp"
+#include "cuda/positions/temperature.hpp"
 #include "cuda/tables.hpp"
 #include "cuda/threads.hpp"
 
@@ -285,6 +286,11 @@ inline Status bias_gradient_on_host(job::DiagonalGradientJob& given, const Execu
   HostBlock block{cuda::kPerceptronThreads};
   each_item((job.sum.shape[3] + cuda::kPerceptronThreads - 1) / cuda::kPerceptronThreads,
             [&](std::int64_t index) { cuda::perceptron_gradient_block(job, index, {memory.data(), together, sums}, block); });
+  return {};
+}
+
+inline Status temperature_on_host(job::TemperatureJob& job, const Execution& /*execution*/) {
+  each_item(cuda::temperature_items(job), [&](std::int64_t item) { cuda::temperature_item(job, item); });
   return {};
 }
 

@@ -3,6 +3,7 @@
 // attention.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 
 #include "backend/replaced.hpp"
@@ -28,6 +29,7 @@ struct CudaOperations : ReplacedBackend {
     backend.bias_gradient = bias_gradient_on_host;
     backend.bias_fill = block_on_host;
     backend.build_positions = build_on_host;
+    backend.temperature = temperature_on_host;
   }
 };
 
@@ -48,6 +50,26 @@ TEST(CudaOperationsOnHost, sums_over_many_tokens_have_the_bits_of_the_cpu) {
     ASSERT_EQ(run_on(call, by_cuda).message(), "") << call.name << ", seed " << seed;
     for (std::size_t b = 0; b < by_cpu.size(); ++b) {
       EXPECT_EQ(first_difference(call, b, by_cuda[b], by_cpu[b]), "") << call.name << ", seed " << seed << ", buffer " << b;
+    }
+  }
+}
+
+/// A graph has tokens that are of no sequence: queries there stay what they are.
+TEST(CudaOperationsOnHost, a_position_without_a_temperature_has_factor_1) {
+  const QueryTemperature log_n = {.length = 4};
+  const QueryTemperature shifted = {.kind = QueryTemperature::Kind::floored_log, .scale = 0.1, .length = 4, .shift = 1};
+  const std::vector<std::int64_t> whole = {100, -1, -2, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+  const std::vector<double> fractions = {100.5, -1, std::numeric_limits<double>::quiet_NaN(), 1e300, -0x1p63};
+  const CudaOperations operations;
+  for (const QueryTemperature& t : {log_n, shifted}) {
+    for (const Positions& at : {Positions(positions(whole.data(), 5)), Positions(positions(fractions.data(), 5))}) {
+      const bool far_is_there = at.type == PositionType::i64 && t.shift == 0;  // shifted, int64 does not hold it
+      std::vector<float> factors(5, -7);
+      ASSERT_TRUE(fill_temperature(view(factors.data(), {1, 5, 1, 1}), t, at).ok());
+      EXPECT_GT(factors[0], 1);
+      for (const std::size_t i : {1, 2, 4}) EXPECT_EQ(factors[i], 1) << i;
+      EXPECT_EQ(factors[3] > 1, far_is_there);
+      EXPECT_GE(factors[3], 1);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/rotary/rotary_call.hpp"
+#include "phasor/position_builders.hpp"
 
 namespace phasor::test {
 namespace {
@@ -204,6 +205,42 @@ TEST(Temperatures, fill_takes_every_type_of_position) {
     ASSERT_TRUE(fill_temperature(a, t, positions_from(8190)).ok());
     for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(a[i], static_cast<float>(query_temperature(t, 8190 + static_cast<std::int64_t>(i))));
   }
+}
+
+TEST(Temperatures, fill_what_prepare_attention_takes) {
+  const std::vector<std::int64_t> at = {0, 8191, 100000};
+  std::vector<float> out(10, -7);
+  const TensorView to = {out.data(), DType::f32, {2, 3, 1, 1}, {5, 2, 9, 1}, {}};  // batch rows share positions; gaps stay
+  ASSERT_TRUE(fill_temperature(to, llama4, positions(at.data(), 3)).ok());
+  for (std::size_t i = 0; i < 10; ++i) {
+    const bool token = i % 5 % 2 == 0;
+    EXPECT_EQ(out[i], token ? static_cast<float>(query_temperature(llama4, at[i % 5 / 2])) : -7) << i;
+  }
+  ASSERT_TRUE(fill_temperature(to, llama4, positions_from(8190)).ok());
+  EXPECT_EQ(out[0], 1);
+  EXPECT_GT(out[2], 1);
+  EXPECT_EQ(out[7], out[2]);
+}
+
+TEST(Temperatures, refuse_tensors_that_cannot_hold_factors) {
+  std::vector<double> memory(8);
+  const std::vector<std::int64_t> at = {0, 1, -2};
+  const auto message = [&](const TensorView& out, const Positions& p) { return fill_temperature(out, llama4, p).message(); };
+  const auto factors = [&](const Extents& shape) { return TensorView{memory.data(), DType::f32, shape, contiguous_strides(shape), {}}; };
+  EXPECT_EQ(message(view(memory.data(), {1, 2, 1, 1}), positions_from(0)), "fill_temperature: out is f64, wanted f32");
+  EXPECT_EQ(message(factors({1, 2, 2, 1}), positions_from(0)),
+            "fill_temperature: out has 2 heads of 1 channels, wanted one factor per token: (B, T, 1, 1)");
+  EXPECT_EQ(message(factors({1, 2, 1, 1}), positions(at.data(), 3)), "fill_temperature: positions have 3 tokens, wanted 2");
+  TensorView twice = factors({2, 2, 1, 1});
+  twice.strides[0] = 0;
+  EXPECT_NE(message(twice, positions_from(0)).find("out is written to a view in which elements repeat"), std::string::npos);
+  TensorView there = factors({1, 2, 1, 1});
+  there.device = {DeviceKind::cuda, 0};
+  EXPECT_EQ(message(there, positions(at.data(), 2)),
+            "fill_temperature: positions are on cpu, wanted cuda:0, where the call's first tensor is");
+  EXPECT_EQ(message(factors({1, 3, 1, 1}), positions(at.data(), 3)),
+            "fill_temperature: token 2 has a position without temperature, wanted none below -1");
+  for (const double x : memory) EXPECT_EQ(x, 0);
 }
 
 TEST(Temperatures, refuse_bad_input_and_write_nothing) {

@@ -184,6 +184,7 @@ def test_biases() -> None:
 def test_positions_are_built_where_their_lists_are() -> None:
     offsets, ends, blocks = torch.tensor([5, 900, 7]), torch.tensor([0, 4, 5, 11]), torch.tensor([[2, 0, 5], [1, 3, 4], [6, 7, 8]])
     build = phasor.positions
+    llama4 = phasor.QueryTemperature(kind="floored_log", scale=0.1, length=8192, shift=1)
 
     def built(device: str) -> list[Any]:
         first, cu, pages = (x.to(device) for x in (offsets, ends, blocks))
@@ -194,6 +195,8 @@ def test_positions_are_built_where_their_lists_are() -> None:
             build.from_offsets(4, first),
             build.from_cu_seqlens(cu, first, out=ragged),
             build.slots(at, pages, 3),
+            build.temperature(llama4, at * 3000),
+            build.temperature(llama4, at * 3000, out=torch.empty(3, 4, device=device)),
         ]
 
     for got, wanted in zip(built(DEVICE), built("cpu")):
