@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # compute-sanitizer over every program of kernels, for tools/gpu_test.sh, which sources it and has begin, finish, say, build and out.
-# What it may say about copies that go on by themselves, and why that is no error, is in docs/design/cuda.md, "Sanitizers".
+# What it may say about copies that go on by themselves, and why that is no error, is in docs/design/cuda-hopper.md, "Sanitizers".
 
 # check TOOL PROGRAM ARGUMENTS...: must find nothing. Errors of CUDA's functions are not counted: calls that are refused are part of the test.
 check() {
@@ -17,7 +17,7 @@ looked() {
   status=$?
   # Each kind of report by its kernel, without addresses and threads.
   grep -oE '(Error|Warning): .*|Barrier error.*' "$report" | sed -E 's/0x[0-9a-f]+//g; s/\(?[0-9]+,[0-9]+,[0-9]+\)?//g' | sort | uniq -c | sort -rn | head -30
-  echo "$1 of $2: status $status, $(grep -cE '(Error|Warning): |Barrier error' "$report") reports, to be held against docs/design/cuda.md"
+  echo "$1 of $2: status $status, $(grep -cE '(Error|Warning): |Barrier error' "$report") reports, to be held against docs/design/cuda-hopper.md"
 }
 
 # checked_tests TOOL EVERY: each EVERY-th test of every suite of gpu_attention, in a process of its own: the general kernels, merges, weights.

@@ -70,7 +70,7 @@ class GpuTest(GpuCheckout):
         for finds, status in (("racecheck gpu_decode", 1), ("racecheck gpu_hopper", 0)):
             done = self.run_script("gpu_test.sh", "--sanitizers", FINDS=finds)
             self.assertEqual(done.returncode, status, done.stdout)
-        self.assertIn("pass: racecheck_gpu_hopper: racecheck of gpu_hopper: status 9, 1 reports, to be held against docs/design/cuda.md", done.stdout)
+        self.assertIn("pass: racecheck_gpu_hopper: racecheck of gpu_hopper: status 9, 1 reports, to be held against docs/design/cuda-hopper.md", done.stdout)
 
     def test_an_option_that_is_none(self):
         done = self.run_script("gpu_test.sh", "--fast")
