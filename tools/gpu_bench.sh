@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Times the kernels on a GPU: rotations and what lies beside them next to a kernel that copies as much and next to peers (bench/gpu/peers.py), attention
-# next to cuDNN, PyTorch's flash, FlexAttention and dense biases (bench/gpu/attention_table.py), encoders in training next to transformers' own
+# next to cuDNN, PyTorch's flash, FlexAttention and dense biases (bench/gpu/attention_targets.py), encoders in training next to transformers' own
 # (bench/gpu/training.py). Tables here, JSON under $OUT (default ./out). Needs what tools/gpu_test.sh needs, and the module of tools/gpu_python.sh, which
 # is built where it is not there; MODULE: a ready one.
 #   gpu_bench.sh [--part rotation | attention | training]... [--only NAME] [--seconds N] [--kernels] [--flashinfer LIBRARY] [--sglang LIBRARY] [--vllm LIBRARY]
@@ -79,7 +79,7 @@ if wanted attention; then
   compile tests/cuda/attention/decode_bench.cu && program tests_cuda_attention_decode_bench decode_bench || exit 1
   timed decode_bench "$build/decode_bench" "$out/decode_bench.json" "$only" && files+=("$out/decode_bench.json")
   if module; then
-    timed attention_table.py "$python" bench/gpu/attention_table.py "$out/attention.json" --decode-json "$out/decode_bench.json" ${only:+--only "$only"} "${limits[@]}"
+    timed attention_targets.py "$python" bench/gpu/attention_targets.py "$out/attention.json" --decode-json "$out/decode_bench.json" ${only:+--only "$only"} "${limits[@]}"
     tables+=("$out/attention.json")
   fi
   if [ -n "$kernels" ]; then

@@ -15,7 +15,7 @@ echo "python: $*"
 name=$(basename "$1" .py)
 [ "$name" != "$FAILS" ] || exit 1
 case $name in
-  attention_table) echo '{"groups": [{"group": "forward", "rows": [{"group": "forward", "name": "T5", "ms": 1.5, "figures": []}]}], "not_begun": ["mma"]}' > "$2" ;;
+  attention_targets) echo '{"groups": [{"group": "forward", "rows": [{"group": "forward", "name": "T5", "ms": 1.5, "figures": []}]}], "not_begun": ["mma"]}' > "$2" ;;
   training) echo '{"models": {"T5": {"error": "no memory"}}}' > "$2" ;;
   *) echo '[{"case": "peer", "tokens": 1, "us": 4, "copy_us": 1}]' > "${@: -1}" ;;
 esac
@@ -45,9 +45,9 @@ class GpuBench(GpuCheckout):
         self.assertIn("| peer | 4.00 (0.250) |  |", table)
         self.assertIn("| operations_bench |  | 2.00 (0.500) |", table)
         self.assertIn("| forward: T5 | 1.500 |", table)
-        self.assertIn("| mma | | not begun", table)
+        self.assertIn("| mma | | not run to its end", table)
         self.assertIn("| T5 | ERROR: no memory |", table)
-        self.assertIn("attention_table.py results/attention.json --decode-json results/decode_bench.json --only bf16 half\n", done.stdout)
+        self.assertIn("attention_targets.py results/attention.json --decode-json results/decode_bench.json --only bf16 half\n", done.stdout)
         self.assertLessEqual(len(list((self.root / "results").iterdir())), 8)  # as many files as come back from another machine
         compiled = (self.root / "compiled.txt").read_text(encoding="utf-8").split()
         self.assertIn("bench/gpu/ours.cu", compiled)
@@ -78,11 +78,11 @@ class GpuBench(GpuCheckout):
         self.assertFalse((self.root / "compiled.txt").exists())
 
     def test_one_that_fails_is_named_and_the_others_are_run(self):
-        for fails, title in (("prepare_bench", "the step before attention"), ("peers", "peers"), ("attention_table", "decoding, the kernel alone")):
+        for fails, title in (("prepare_bench", "the step before attention"), ("peers", "peers"), ("attention_targets", "decoding, the kernel alone")):
             done = self.run_bench(fails=fails)
             self.assertEqual(done.returncode, 1)
             self.assertIn(f"FAIL: {fails}", done.stdout)
-            self.assertEqual(f"**{title}**" in done.stdout, fails == "attention_table")  # which has written what it has
+            self.assertEqual(f"**{title}**" in done.stdout, fails == "attention_targets")  # which has written what it has
             self.assertIn("| operations_bench |", done.stdout)
 
 
