@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 import phasor
-from schemes.problem import Problem, Scheme, Size, Tensors, added, hidden
+from schemes.problem import CONTENTS, Problem, Scheme, Size, Tensors, added, hidden
 
 BACKENDS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 # The greatest relative errors that are right. Of theirs, since a dense bias, its gradient and sums of that are rounded to bf16.
@@ -64,7 +64,7 @@ class Leaves:
         self.contents = tuple(x.detach().requires_grad_() for x in qkv)
         self.tensors = problem.tensors | {name: problem.tensors[name].detach().requires_grad_() for name in names}
         self.wanted = [*self.contents, *(self.tensors[name] for name in names)]
-        self.names, self.of_all_heads = [*"qkv", *names], problem.scheme.of_all_heads
+        self.names, self.of_all_heads = [*CONTENTS, *names], problem.scheme.of_all_heads
 
     def gradients(self, out: Tensor) -> tuple[Tensor, ...]:
         return torch.autograd.grad(out, self.wanted, self.gradient, retain_graph=True)
@@ -72,7 +72,7 @@ class Leaves:
     def first_heads(self, gradients: tuple[Tensor, ...]) -> Tensors:
         """Of contents the axis of heads is the second one."""
         named = dict(zip(self.names, gradients, strict=True))
-        return {name: x[:, :1] if name in "qkv" else x[:1] for name, x in named.items() if name not in self.of_all_heads}
+        return {name: x[:, :1] if name in CONTENTS else x[:1] for name, x in named.items() if name not in self.of_all_heads}
 
 
 def backward_job(problem: Problem, call: Callable[[tuple[Tensor, ...], Tensors], Tensor], learned: bool, most: float = THEIR_GRADIENTS) -> Job:
@@ -187,14 +187,12 @@ def flex_of(device: str) -> Callable[..., Tensor]:
     from torch._functorch import config
     from torch.nn.attention.flex_attention import flex_attention
 
-    if device != "cuda":
-        return flex_attention
     if hasattr(config, "donated_buffer"):
         config.donated_buffer = False
-    for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit"):
+    for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit"):  # every score_mod is one more
         if hasattr(torch._dynamo.config, name):
             setattr(torch._dynamo.config, name, 1024)
-    return torch.compile(flex_attention, dynamic=False)
+    return torch.compile(flex_attention, dynamic=False) if device == "cuda" else flex_attention
 
 
 @cache

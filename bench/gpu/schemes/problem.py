@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 Tensors = dict[str, Tensor]
+CONTENTS = ("q", "k", "v")  # names that no tensor of a scheme has
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Problem:
     def __init__(self, scheme: Scheme, size: Size, contents: tuple[Tensor, ...], seed: int = 5) -> None:
         self.scheme, self.size, self.contents = scheme, size, contents
         self.tensors = scheme.tensors(size, torch.Generator(size.device).manual_seed(seed))
+        assert not set(CONTENTS) & set(self.tensors)
 
     @property
     def name(self) -> str:
@@ -125,8 +127,8 @@ class Problem:
     def backward(self) -> Tensors:
         """The gradients of that head."""
         (*qkv, gradient), tensors, size = self.one_head()
-        leaves = {name: x.detach().clone().requires_grad_() for name, x in (*zip("qkv", qkv, strict=True), *tensors.items())}
-        out = written_out(self.scheme, tuple(leaves[name] for name in "qkv"), {name: leaves[name] for name in tensors}, size)
+        leaves = {name: x.detach().clone().requires_grad_() for name, x in (*zip(CONTENTS, qkv, strict=True), *tensors.items())}
+        out = written_out(self.scheme, tuple(leaves[name] for name in CONTENTS), {name: leaves[name] for name in tensors}, size)
         wanted = [name for name in leaves if name not in self.scheme.fixed + self.scheme.of_all_heads]
         return dict(zip(wanted, torch.autograd.grad(out, [leaves[name] for name in wanted], gradient), strict=True))
 

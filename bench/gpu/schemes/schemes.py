@@ -13,7 +13,8 @@ from torch import Tensor
 import phasor
 from schemes.problem import Scheme, Size, Tensors, key_minus_query
 
-SHAW_CLIP, DEBERTA_CLIP, EXTENT, FEATURES = 64, 256, 1024, 16  # EXTENT and FEATURES: Inkling's
+# EXTENT and FEATURES are Inkling's. A short sequence, in a rehearsal, has shorter ones, so that there are distances beyond.
+SHAW_CLIP, DEBERTA_CLIP, EXTENT, FEATURES = 64, 256, 1024, 16
 
 
 def normal(size: Size, generator: torch.Generator, *shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
@@ -88,18 +89,22 @@ def sums_by_row(weights: Tensor, t: Tensors) -> Tensor:
 
 
 def clipped_rows(clip: int, *names: str) -> Any:
-    return lambda size, generator: {name: normal(size, generator, size.heads, 2 * clip + 1, size.width) for name in names}
+    def made(size: Size, generator: torch.Generator) -> Tensors:
+        count = 2 * min(clip, size.tokens // 4) + 1
+        return {name: normal(size, generator, size.heads, count, size.width) for name in names}
+
+    return made
 
 
 def xl_tensors(size: Size, generator: torch.Generator) -> Tensors:
-    """Rows in phasor's order, the farthest key behind first."""
-    vectors = {name: normal(size, generator, size.heads, size.width) for name in ("u", "v")}
+    """Rows in phasor's order, the farthest key behind first; u meets keys, w (the paper's v) meets rows."""
+    vectors = {name: normal(size, generator, size.heads, size.width) for name in ("u", "w")}
     return {"rows": normal(size, generator, size.heads, 2 * size.tokens - 1, size.width), **vectors}
 
 
 def xl_added(q: Tensor, k: Tensor, t: Tensors, size: Size) -> Tensor:
     by_key = t["u"][:, None] @ k.transpose(-1, -2)
-    by_row = (q + t["v"][:, None]) @ t["rows"].transpose(-1, -2)
+    by_row = (q + t["w"][:, None]) @ t["rows"].transpose(-1, -2)
     return (by_key + by_shift(by_row)) * size.scale
 
 
@@ -110,7 +115,7 @@ SHAW_KV = Scheme(
 TRANSFORMER_XL = Scheme(
     "Transformer-XL",
     xl_tensors,
-    lambda t: phasor.TransformerXL(t["rows"].transpose(0, 1), t["rows"].shape[1] // 2, t["u"], t["v"]),
+    lambda t: phasor.TransformerXL(t["rows"].transpose(0, 1), t["rows"].shape[1] // 2, t["u"], t["w"]),
     xl_added,
 )
 DEBERTA = Scheme(
@@ -140,7 +145,7 @@ def inkling(name: str, extent: int | None) -> Scheme:
     """Rows for `extent` distances; None: for all that there are."""
     return Scheme(
         name,
-        lambda size, generator: inkling_tensors(size, generator, min(extent or size.tokens, size.tokens)),
+        lambda size, generator: inkling_tensors(size, generator, min(extent, size.tokens // 2) if extent else size.tokens),
         lambda t: phasor.Inkling(t["features"].permute(1, 2, 0, 3), t["table"]),
         inkling_added,
         of_all_heads=("table",),
