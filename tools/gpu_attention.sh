@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs every test of a GoogleTest program in a process of its own, several at once: after a fault in a kernel nothing else runs in that process, and
 # the other tests must not fail for it. Prints what failed, then one line with the counts: tools/gpu_attention.sh PROGRAM
+# JOBS: how many at once (8). EVERY: of each suite its first test and then every so many (1). RUN_BY: a command that runs the program, as compute-sanitizer
+# does. LIMIT: seconds of a test (300).
 set -uo pipefail
 program=$1
 
@@ -22,12 +24,12 @@ filter=-$(IFS=:; echo "${left_out[*]}")
 
 one() {
   local output
-  output=$(timeout 300 "$1" --gtest_brief=1 --gtest_filter="$2" 2>&1) && return
+  output=$(timeout "${LIMIT:-300}" ${RUN_BY:-} "$1" --gtest_brief=1 --gtest_filter="$2" 2>&1) && return
   printf 'FAIL: %s\n%s\n' "$2" "$(grep -v '^\[==' <<<"$output" | head -12)"
 }
 export -f one
 # "suite." and, indented, its tests.
-tests=$("$program" --gtest_list_tests --gtest_filter="$filter" | awk '/^[^ ]/ { suite = $1 } /^ / { print suite $1 }')
+tests=$("$program" --gtest_list_tests --gtest_filter="$filter" | awk -v every="${EVERY:-1}" '/^[^ ]/ { suite = $1; n = 0 } /^ / { if (n++ % every == 0) print suite $1 }')
 failures=$(xargs -P "${JOBS:-8}" -I{} bash -c "one '$program' {}" <<<"$tests")
 [ -z "$failures" ] || printf '%s\n' "$failures"
 failed=$(grep -c '^FAIL: ' <<<"$failures")

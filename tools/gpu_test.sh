@@ -2,7 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the library with its CUDA backend from the checkout and .carry/ (tools/make_carry.sh) by g++ and nvcc, runs every GPU test and times
 # the kernels: for machines with a GPU and without packages. Results under $OUT (default ./out), objects in build/gpu. A table comes last.
+#   gpu_test.sh [--sanitizers]
+# --sanitizers: compute-sanitizer's part alone, some minutes. QUICK=1: all but it. CHECK_SECONDS: the most that one of its runs may take (240).
 set -uo pipefail
+case ${1:-} in
+  '' | --sanitizers) only=${1:-} ;;
+  *) echo "gpu_test: there is no option $1" >&2; sed -n 's/^#   /usage: /p' "$0" >&2; exit 2 ;;
+esac
 cd "$(dirname "$0")/.."
 out=${OUT:-out} build=build/gpu jobs=$(nproc) python=${PYTHON:-python3}
 mkdir -p "$out" "$build"
@@ -50,70 +56,54 @@ in_shares() { # PROGRAM CALLS: a quarter of the processors each have their seeds
   for ((n = 0; n < shares; n++)); do begin "$1.$n" "$build/$1" "$each" $((n * each + 1)); done
 }
 finish() { # waits for what was begun, and says how each ended
-  local name
+  local name status
   wait
   for name in "${begun[@]}"; do
-    if [ "$(cat "$build/$name.rc")" = 0 ]; then say "pass: $name: $(tail -1 "$out/$name.txt")"; else
+    status=$(cat "$build/$name.rc")
+    if [ "$status" = 0 ]; then say "pass: $name: $(tail -1 "$out/$name.txt")"; else
       failed=1
-      say "FAIL: $name"
+      say "FAIL: $name$([ "$status" != 124 ] || echo ": it did not end within its time")"
       grep -E 'FAIL|ERROR' "$out/$name.txt" | head -20
     fi
   done
   begun=()
 }
-calls=${CALLS:-20000}
-in_shares gpu_rotary "$calls"
-in_shares gpu_operations "$calls"
-in_shares gpu_prepare "$calls"
-in_shares gpu_mma $((calls / 40))
-in_shares gpu_hopper $((calls / 20))
-begin gpu_rotated "$build/gpu_rotated"
-begin gpu_hopper_backward "$build/gpu_hopper_backward" $((calls / 50))
-in_shares gpu_decode $((calls / 50))
-begin gpu_rows "$build/gpu_rows"
-begin cuda_proof "$build/cuda_proof"
 # The engine example: models and tokens of transformers where it is, else what `engine_peer.py .carry/engine` recorded elsewhere.
-engine_check() {
-  local models=$build/engine peer=tests/python/hf
+models=$build/engine peer=tests/python/hf
+engine_models() {
   rm -rf "$models"
-  if "$python" -c 'import torch, transformers' 2> /dev/null; then "$python" "$peer/engine_peer.py" "$models"; else cp -r .carry/engine "$models"; fi &&
-    "$python" "$peer/engine_check.py" "$models" cuda "$build/gpu_engine" "$build/gpu_engine_c"
+  if "$python" -c 'import torch, transformers' 2> /dev/null; then "$python" "$peer/engine_peer.py" "$models"; else cp -r .carry/engine "$models"; fi
 }
-begin gpu_engine engine_check
-finish
-# Alone: the one needs much of the memory, the other runs several processes by itself.
-begin gpu_large "$build/gpu_large"
-finish
-begin gpu_attention env JOBS="$jobs" tools/gpu_attention.sh "$build/gpu_attention"
-finish
-sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || true)
-if [ -n "${QUICK:-}" ]; then
-  say "NOT RUN: compute-sanitizer, since QUICK is set"
-elif [ -n "$sanitizer" ]; then
-  # Errors of CUDA's functions are not counted: calls that are refused are part of the test.
-  for program in gpu_rotary gpu_operations gpu_prepare; do
-    for tool in memcheck racecheck initcheck synccheck; do
-      list=300
-      # 300 calls need not have one by every kernel: a list does.
-      if [ "$tool $program" = "racecheck gpu_prepare" ]; then list=few; fi
-      begin "${tool}_$program" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/$program" "$list"
-    done
-  done
-  # The other tools do not follow copies and products that go on by themselves.
-  begin memcheck_gpu_engine "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_engine" --device cuda "$build/engine/plain" 12 16 4 3 17 60 5 5 41 22
-  begin memcheck_gpu_decode "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_decode" 20
-  begin memcheck_gpu_hopper "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper" 30
-  for tool in memcheck racecheck synccheck; do
-    begin "${tool}_gpu_mma" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/gpu_mma" 5
-  done
-  begin memcheck_gpu_rotated "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_rotated" few
-  begin memcheck_gpu_hopper_backward "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper_backward" 15
-else
-  say "NOT RUN: compute-sanitizer is not here"
+engine_check() { engine_models && "$python" "$peer/engine_check.py" "$models" cuda "$build/gpu_engine" "$build/gpu_engine_c"; }
+
+all_tests() {
+  local calls=${CALLS:-20000}
+  in_shares gpu_rotary "$calls"
+  in_shares gpu_operations "$calls"
+  in_shares gpu_prepare "$calls"
+  in_shares gpu_mma $((calls / 40))
+  in_shares gpu_hopper $((calls / 20))
+  begin gpu_rotated "$build/gpu_rotated"
+  begin gpu_hopper_backward "$build/gpu_hopper_backward" $((calls / 50))
+  in_shares gpu_decode $((calls / 50))
+  begin gpu_rows "$build/gpu_rows"
+  begin cuda_proof "$build/cuda_proof"
+  begin gpu_engine engine_check
+  finish
+  # Alone: the one needs much of the memory, the other runs several processes by itself.
+  begin gpu_large "$build/gpu_large"
+  finish
+  begin gpu_attention env JOBS="$jobs" tools/gpu_attention.sh "$build/gpu_attention"
+  finish
+}
+
+. tools/gpu_sanitizers.sh
+if [ -z "$only" ]; then all_tests; fi
+if [ -n "${QUICK:-}" ]; then say "NOT RUN: compute-sanitizer, since QUICK is set"; else all_sanitizers; fi
+if [ -z "$only" ]; then
+  begin rotary_bench "$build/rotary_bench" "$out/rotary_bench.json"  # alone: it takes times
+  finish
+  cat "$out/rotary_bench.txt"
+  awk '/ calls/ { n = $1; $1 = ""; sum[$0] += n } END { for (name in sum) printf "%7d%s\n", sum[name], name }' "$out"/gpu_{rotary,operations,prepare}.*.txt | sort -k2
 fi
-finish
-begin rotary_bench "$build/rotary_bench" "$out/rotary_bench.json"  # alone: it takes times
-finish
-cat "$out/rotary_bench.txt"
-awk '/ calls/ { n = $1; $1 = ""; sum[$0] += n } END { for (name in sum) printf "%7d%s\n", sum[name], name }' "$out"/gpu_{rotary,operations,prepare}.*.txt | sort -k2
 exit $failed

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention forward and backward on Hopper beside PyTorch's cuDNN and flash backends: B 4, H 32, n 4096, bf16, all in one run.
+"""Attention's kernels alone, forward and backward on Hopper, beside PyTorch's cuDNN and flash backends: B 4, H 32, n 4096, bf16, all in one run.
+What models get, through phasor.attention, is in attention_targets.py.
 
   attention_bench.py LIBRARY JSON [ROUNDS] [forward | backward | inkling]
 
@@ -13,14 +14,14 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-import statistics
 import sys
 from collections.abc import Callable
-from random import Random
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
+
+from schemes.timing import times_by_turns
 
 BATCH, HEADS, TOKENS, CLIP, SHAW_CLIP, DEBERTA_CLIP = 4, 32, 4096, 91, 64, 256
 EXTENT, FEATURES = 1024, 16  # Inkling's
@@ -212,24 +213,11 @@ class OursBackward:
         return max(((x - y).norm() / y.norm()).item() if x.isfinite().all() else math.inf for x, y in zip(got, want, strict=False))
 
 
-def times_by_turns(jobs: list[Callable[[], object]], rounds: int, calls: int = 3) -> list[float]:
-    """Milliseconds of a call, each. Every round has an order of its own: the chip is limited by its power, and what ran before decides how fast the next one may."""
-    times: list[list[float]] = [[] for _ in jobs]
-    order = list(zip(jobs, times, strict=True))
-    random = Random(1)
-    for turn in range(rounds + 1):
-        random.shuffle(order)
-        for job, list_ in order:
-            job()
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            for _ in range(calls):
-                job()
-            end.record()
-            end.synchronize()
-            if turn > 0:
-                list_.append(begin.elapsed_time(end) / calls)
-    return [statistics.median(list_) for list_ in times]
+def milliseconds_of(jobs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    times, errors = times_by_turns(jobs, rounds)
+    if errors:
+        raise SystemExit(f"attention_bench: {errors}")
+    return times
 
 
 def sdpa(backend: SDPBackend, tensors: list[torch.Tensor], causal: bool) -> Callable[[], object]:
@@ -280,7 +268,7 @@ def backward_of_width(library: ctypes.CDLL, width: int, causal: bool, rounds: in
             raise SystemExit(f"attention_bench: backward D {width} causal {causal} {name}: off by {error:.1e}")
         names.append(name)
         jobs.append(job)
-    milliseconds = dict(zip(names, times_by_turns(jobs, rounds), strict=True))
+    milliseconds = milliseconds_of(dict(zip(names, jobs, strict=True)), rounds)
     flops = 10.0 * BATCH * HEADS * TOKENS * TOKENS * width / (2 if causal else 1)
     rows = []
     for name, ms in milliseconds.items():
@@ -345,7 +333,7 @@ def checked(name: str, ours: Ours) -> Ours:
 
 def timed(jobs: dict[str, Callable[[], object]], rounds: int, q: torch.Tensor, causal: bool) -> list[dict[str, object]]:
     batch, heads, tokens, width = q.shape
-    milliseconds = dict(zip(jobs, times_by_turns(list(jobs.values()), rounds), strict=True))
+    milliseconds = milliseconds_of(jobs, rounds)
     flops = 4.0 * batch * heads * tokens * tokens * width / (2 if causal else 1)
     rows = [
         {"width": width, "tokens": tokens, "causal": causal, "name": name, "ms": ms, "tflops": flops / ms / 1e9, "cudnn": milliseconds["cudnn"] / ms, "plain": ms / milliseconds["plain"], "flash": milliseconds.get("flash", math.nan) / ms}

@@ -85,12 +85,13 @@ class GpuBench(unittest.TestCase):
         done = subprocess.run([ROOT / "tools" / "gpu_bench.sh", *arguments], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertEqual(done.stdout, "")
-        self.assertIn("usage: gpu_bench.sh [--only NAME]", done.stderr)
+        self.assertIn("usage: gpu_bench.sh [--part rotation", done.stderr)
         return done.stderr
 
     def test_arguments(self):
         self.assertIn("there is no option --fast", self.refused("--fast"))
         self.assertIn("--only wants a value", self.refused("--only"))
+        self.assertIn("--part: there is no part rotations", self.refused("--part", "rotations"))
         self.assertIn("--vllm: there is no file nowhere.so", self.refused("--vllm", "nowhere.so"))
 
 
