@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from lab.progress import Progress
-from lab.report import choose, claims, ends, page, plots, prices, prose, said, sections, short, speed_plot, state, summary
+from lab.report import choose, claims, ends, page, plots, prices, prose, said, said_design, sections, short, speed_plot, state, summary
 from lab.report.results import Results, read_all
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "lab" / "results"
+DESIGN = ROOT / "docs" / "design" / "lab.md"  # decisions, some sentences of which are about results of now
 KEPT = ("first", "second")  # folders of runs with earlier settings
 SHOWN = "small"  # the folder that the page is about, unless a section names another
 SEEDS: dict[str, tuple[int, ...]] = {"small": (0, 1, 2), "small1024": (0,), "medium": (0,)}
@@ -123,11 +124,23 @@ def main(arguments: list[str] | None = None) -> None:
     if given.results == RESULTS:  # the words are about these
         for problem in wrong_words((given.out / "lab.md").read_text(encoding="utf-8"), every):
             print(f"{given.out}/lab.md {problem}")
+        for problem in wrong_design(DESIGN.read_text(encoding="utf-8"), every):
+            print(f"{DESIGN.relative_to(ROOT)} {problem}")
+
+
+def world_of(every: dict[str, Results]) -> prose.World | None:
+    """Nothing where there are no prices on a GPU, which the words are about, too."""
+    costs = prices.read(RESULTS, "GPU")
+    return None if costs is None else prose.World(every, costs, prices.read(RESULTS, "CPU"))
 
 
 def wrong_words(text: str, every: dict[str, Results]) -> list[str]:
     """What the page's own words have otherwise than the results of the repository."""
-    costs = prices.read(RESULTS, "GPU")
-    if costs is None:
-        return ["is about prices on a GPU, which are not there"]
-    return prose.problems(text, prose.given(said.SAID, prose.World(every, costs)))
+    world = world_of(every)
+    return ["is about prices on a GPU, which are not there"] if world is None else prose.problems(text, prose.given(said.SAID, world))
+
+
+def wrong_design(text: str, every: dict[str, Results]) -> list[str]:
+    """The same of those sentences of the page of decisions that are about results of now."""
+    world = world_of(every)
+    return [] if world is None else prose.untrue(text, prose.given(said_design.SAID_DESIGN, world))
