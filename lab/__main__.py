@@ -4,7 +4,7 @@
   run     trains and measures what is left of a preset's queue, a JSON file a run
   list    says what is done and what is left
   smoke   some steps of every encoding: times and kernels, captured steps beside launched ones
-  cost    tokens per second of every encoding on a CPU or a GPU, a JSON file
+  cost    tokens per second of every encoding on a CPU or a GPU, a JSON file; --changes: of what is changed at evaluation
   report  tables and plots from the JSON files
   data    makes the store of tokens from packages
   --quick all of it in about a minute on a CPU
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -125,20 +126,25 @@ def cost(words: list[str]) -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where (default cpu, all its cores)")
     parser.add_argument("--rounds", type=int, help="how often each is measured (default: 3 on a CPU, 2 on a GPU)")
     parser.add_argument("--machine", help="the machine in words (default: what it says of itself)")
-    parser.add_argument("--out", type=Path, help="the file (default lab/results/cpu.json or gpu.json, which the report shows)")
+    parser.add_argument("--changes", action="store_true", help="instead, what reading a long text costs with what is changed at evaluation")
+    parser.add_argument("--out", type=Path, help="the file (default in lab/results, cpu.json or gpu.json, with --changes cpu_prefill.json or gpu_prefill.json: the report shows these)")
     given = parser.parse_args(words)
     import torch
 
-    from lab import prices
+    from lab import prefill, prices
     from lab.queue import named
     from lab.results import write
 
     preset, device = PRESETS[given.preset], torch.device(given.device)
-    only = None if given.only is None else named(["rotary", *(name for name in given.only if name != "rotary")])
-    found = prices.measured(preset, prices.settings_for(preset, device, given.rounds), device, only, given.machine)
-    out = given.out or RESULTS / prices.file_name(device)
+    if given.changes:
+        found = prefill.measured(preset, prefill.settings_for(preset, device, given.rounds), device, given.only, given.machine)
+        out = given.out or RESULTS / prefill.file_name(device)
+    else:
+        only = None if given.only is None else named(["rotary", *(name for name in given.only if name != "rotary")])
+        found = prices.measured(preset, prices.settings_for(preset, device, given.rounds), device, only, given.machine)
+        out = given.out or RESULTS / prices.file_name(device)
     write(out, found)
-    print(f"lab: {out}: {len(found['rounds']) - 1} encodings, {found['seconds']:.0f} s, on {found['machine']}")
+    print(f"lab: {out}: {len(found['rounds']) - 1} {'ways of reading' if given.changes else 'encodings'}, {found['seconds']:.0f} s, on {found['machine']}")
     return 0
 
 
@@ -147,9 +153,12 @@ def quick(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab --quick")
     parser.add_argument("--out", type=Path, default=OUT / "quick", help="folder of the results and the report (default out/lab/quick)")
     given = parser.parse_args(words)
+    begin = time.monotonic()
     places = ["--results", str(given.out / "results"), "--checkpoints", str(given.out / "checkpoints")]
     failed = run(["--preset", "quick", "--device", "cpu", *places])
-    return failed or report(["--results", str(given.out / "results"), "--out", str(given.out)])
+    failed = failed or report(["--results", str(given.out / "results"), "--out", str(given.out)])
+    print(f"lab: --quick: {time.monotonic() - begin:.0f} s")
+    return failed
 
 
 def report(words: list[str]) -> int:

@@ -28,7 +28,7 @@ from torch import Tensor
 import phasor
 from lab import device as places
 from lab import results
-from lab.cost import Decoder
+from lab.cost import Decoder, attention_path
 from lab.encodings import TRAINED
 from lab.model import Model, begun
 from lab.presets import Preset
@@ -114,7 +114,8 @@ def _decoding(model: Model, preset: Preset, settings: Settings, device: torch.de
 
 
 def one_round(label: str, preset: Preset, settings: Settings, device: torch.device) -> Row:
-    """Tokens per second: `training`, and by the number of keys; words where the library refuses, and where a step is launched instead of replayed."""
+    """Tokens per second: `training`, and by the number of keys; words where the library refuses, where a step is launched instead of replayed, and of the
+    kernels that attention takes in training."""
     before = places.used_bytes(device)
     model = begun("rotary" if label == AGAIN else label, 0, preset.shape, VOCABULARY).to(device)
     found: Row = {**_training(model, preset, settings, device), "decoding": {}, "launched": {}, "refused": {}}
@@ -132,7 +133,7 @@ def one_round(label: str, preset: Preset, settings: Settings, device: torch.devi
             found["decoding_bytes"][str(keys)] = one["peak"] - before
         if one["launched"] is not None:
             found["launched"][str(keys)] = one["launched"]
-    return found
+    return found | {"attention_path": attention_path(model, preset, device)}
 
 
 def machine() -> str:
@@ -144,20 +145,26 @@ def machine() -> str:
     return f"{cores} cores, {name} ({platform.machine()})"
 
 
-def measured(preset: Preset, settings: Settings, device: torch.device, only: Sequence[str] | None = None, words: str | None = None) -> Row:
-    """The whole of it, as it is kept."""
-    head: Row = {"schema": SCHEMA, "kind": f"cost on a {_kind(device)}", "commit": results.commit(), "versions": results.versions()}
+def head(what: str, preset: Preset, device: torch.device, words: str | None) -> tuple[Row, Preset]:
+    """What every file of prices begins with, and the preset in the device's arithmetic: a CPU computes in float32, on all its cores."""
+    found: Row = {"schema": SCHEMA, "kind": what, "commit": results.commit(), "versions": results.versions()}
     if device.type == "cuda":
-        preset = replace(preset, rows=settings.rows)
-        head |= {"machine": words or places.device_name(device), "dtype": preset.dtype}
-    else:
-        preset = replace(preset, dtype="float32", rows=settings.rows)
-        threads = len(os.sched_getaffinity(0))
-        torch.set_num_threads(threads)
-        phasor.set_num_threads(threads)
-        head |= {"machine": words or machine(), "threads": threads, "kernels": phasor.active_target()}
-    begin, found = time.monotonic(), _rounds(preset, settings, device, [*(TRAINED if only is None else only), AGAIN])
-    return head | {"preset": preset.name, "shape": asdict(preset.shape), "settings": asdict(settings), "rounds": found, "seconds": time.monotonic() - begin}
+        return found | {"machine": words or places.device_name(device), "dtype": preset.dtype}, preset
+    threads = len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    phasor.set_num_threads(threads)
+    return found | {"machine": words or machine(), "threads": threads, "kernels": phasor.active_target()}, replace(preset, dtype="float32")
+
+
+def measured(preset: Preset, settings: Settings, device: torch.device, only: Sequence[str] | None = None, words: str | None = None) -> Row:
+    """The whole of it, as it is kept. `attention_path` is of these very kernels: results of trainings have their own, of older ones."""
+    begins, preset = head(f"cost on a {kind(device)}", replace(preset, rows=settings.rows), device, words)
+    begin, paths = time.monotonic(), {}
+    found = _rounds(preset, settings, device, [*(TRAINED if only is None else only), AGAIN])
+    for label, own in found.items():
+        paths[label] = [one.pop("attention_path") for one in own][0]
+    rest = {"preset": preset.name, "shape": asdict(preset.shape), "settings": asdict(settings), "rounds": found}
+    return begins | rest | {"attention_path": paths, "seconds": time.monotonic() - begin}
 
 
 def _rounds(preset: Preset, settings: Settings, device: torch.device, labels: Sequence[str]) -> dict[str, list[Row]]:
@@ -209,9 +216,9 @@ def _most_of_decoding(model: Model, preset: Preset, settings: Settings, keys: in
     return places.most_resident()
 
 
-def _kind(device: torch.device) -> str:
+def kind(device: torch.device) -> str:
     return "GPU" if device.type == "cuda" else "CPU"
 
 
 def file_name(device: torch.device) -> str:
-    return f"{_kind(device).lower()}.json"
+    return f"{kind(device).lower()}.json"

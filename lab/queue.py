@@ -101,9 +101,11 @@ class Queue:
             found = run(lab, task.encoding, task.seed, told)
         except Exception:  # one encoding's mistake is not the end of the others
             self.failed.append(task)
+            progress.clear()
             print(f"lab: {task.encoding}, seed {task.seed} failed:\n{traceback.format_exc()}", flush=True)
             return
         results.write(self.path(task), found)
+        progress.clear()
         print(summary(found), flush=True)
 
 

@@ -23,7 +23,8 @@ from lab.evaluation import Measured
 from lab.identity import check
 from lab.model import Model, begun
 from lab.presets import Preset
-from lab.queue import named
+from lab.progress import Progress
+from lab.queue import WEIGHT, named
 from lab.training.step import Plan
 from lab.training.trainer import Trainer
 
@@ -89,7 +90,7 @@ def _evaluated(of: Measured, label: str, length: int, encoding: Any, told: list[
         told.append(f"{length}: REFUSED {type(error).__name__}: {str(error).splitlines()[0][:160]}")
 
 
-def _one(name: str, preset: Preset, store: Store, device: torch.device, windows: Any) -> Measured:
+def _one(name: str, preset: Preset, store: Store, device: torch.device, windows: Any, progress: Progress) -> Measured:
     check(name)
     model = begun(name, 0, preset.shape, store.vocabulary).to(device)
     places.forget_peak(device)
@@ -104,6 +105,7 @@ def _one(name: str, preset: Preset, store: Store, device: torch.device, windows:
         told.append(f"decode at {DECODED}: {1e3 * Decoder(model, preset, device, DECODED, 8).seconds(4):.2f} ms")
     except Exception as error:
         told.append(f"decode: REFUSED {type(error).__name__}: {str(error).splitlines()[0][:160]}")
+    progress.clear()
     print(
         f"{name:20} {1e3 * found['a_step']:8.2f} ms/step {rate:9.0f} tokens/s {peak:5.1f} GiB  loss {losses[0]:.3f} -> {losses[-1]:.3f} "
         f"({len(losses)} steps)  {how}; {'; '.join(told)}\n{'':20} {attention_path(model, preset, device)}",
@@ -131,11 +133,14 @@ def smoke(preset: Preset, batches: Batches, device: torch.device, only: list[str
     store = batches.source.store
     windows, seconds = _timed(lambda: batches.of(Windows(0, 0, STEPS, preset.rows, preset.shape.length)), device)
     print(f"lab smoke: {places.device_name(device)}, {preset.name}, vocabulary {store.vocabulary}, data {store.hash[:12]}, batches {seconds:.1f} s", flush=True)
-    failed = []
-    for name in named(only) if only else TRAINED:
+    failed, names, done = [], named(only) if only else list(TRAINED), 0.0
+    progress = Progress(sum(WEIGHT.get(name, 1.0) for name in names))
+    for name in names:
+        progress.show(done, name)
+        done += WEIGHT.get(name, 1.0)
         begin = time.monotonic()
         try:
-            of = _one(name, preset, store, device, windows)
+            of = _one(name, preset, store, device, windows, progress)
             if name == "rotary":
                 _rotary_changes(of)
             if name == "learned":
@@ -145,7 +150,10 @@ def smoke(preset: Preset, batches: Batches, device: torch.device, only: list[str
                 print(f"  hierarchical           {told[0]}", flush=True)
         except Exception:
             failed.append(name)
+            progress.clear()
             print(f"{name:20} FAILED after {time.monotonic() - begin:.1f} s\n{traceback.format_exc()}", flush=True)
+    progress.show(progress.total, f"{len(names)} encodings")
+    progress.end()
     return failed
 
 

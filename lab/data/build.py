@@ -20,6 +20,7 @@ from lab.data.parts import Parts, hash_of, language_arrays
 from lab.data.sources import SOURCES, Document, documents
 from lab.data.store import FORMAT, Store
 from lab.data.symbols import Symbols
+from lab.progress import Stages
 
 HELD_TOKENS = 64 * 1024 + 1  # of each held-out document: 64 times the greater of the lengths that models are trained at
 VALIDATION_TOKENS = 150_000  # of each document at most
@@ -28,6 +29,7 @@ TOO_MUCH = 0.1  # a training file that shares more of its runs than this with he
 RECORDS = Path(__file__).resolve().parent / "stores"
 KINDS = ("prose", "documentation", "code")
 Text = tuple[Document, np.ndarray]  # and its tokens
+STAGES = {"packages": 60.0, "tokens are learned": 20.0, "text becomes tokens": 10.0, "long documents": 10.0, "what is shared": 25.0, "the generated language": 15.0}  # seconds, about
 
 
 @dataclass
@@ -77,18 +79,25 @@ def differences(own: Mapping[str, Any], like: Mapping[str, Any]) -> list[str]:
 
 def made(packages: Path, wanted: Mapping[str, str] | None = None) -> tuple[Parts, dict[str, Any], str]:
     """The arrays, what the manifest says of them, and the tokenizer's file."""
-    found, versions = documents(packages, wanted)
+    stages = Stages(STAGES)
+    found, versions = documents(packages, wanted, lambda share, package: stages.at("packages", share, package))
+    stages.at("tokens are learned")
     pieces = chosen([one for one in found if one.part == "train"])
     tokenizer = tokens.learned(piece.text for piece in pieces)
+    stages.at("text becomes tokens")
     for piece, ids in zip(pieces, tokens.encoded(tokenizer, [piece.text for piece in pieces])):
         piece.tokens = ids
+    stages.at("long documents")
     held = [(one, ids) for one, ids in joined(tokenizer, found, "held", HELD_TOKENS) if len(ids) == HELD_TOKENS]
     held = in_turn(held)
     validation = joined(tokenizer, found, "validation", VALIDATION_TOKENS)
+    stages.at("what is shared")
     known = overlap.known([ids for _, ids in (*held, *validation)])
     kept = [piece for piece in pieces if overlap.shared(piece.tokens, known) <= TOO_MUCH]
     mark = np.array([Symbols(tokens.VOCABULARY).word("document")], "<u2")
     train = stream([(piece.document.name, piece.tokens) for piece in kept], mark)
+    about = described(held, validation, overlap.known([train]))
+    stages.at("the generated language")
     parts = Parts(
         tokens.VOCABULARY,
         train,
@@ -99,10 +108,11 @@ def made(packages: Path, wanted: Mapping[str, str] | None = None) -> tuple[Parts
     manifest = {
         "packages": versions,
         "tokenizers": tokenizers.__version__,
-        **described(held, validation, overlap.known([train])),
+        **about,
         "trained": {kind: sum(len(piece.tokens) for piece in kept if piece.document.kind == kind) for kind in KINDS},
         "dropped": {"files": len(pieces) - len(kept), "of": len(pieces)},
     }
+    stages.end()
     return parts, manifest, tokenizer.to_str()
 
 

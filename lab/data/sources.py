@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,12 +75,14 @@ SOURCES = (
 )
 
 
-def documents(scratch: Path, of: Mapping[str, str] | None = None) -> tuple[list[Document], dict[str, str]]:
+def documents(scratch: Path, of: Mapping[str, str] | None = None, told: Callable[[float, str], None] = lambda share, package: None) -> tuple[list[Document], dict[str, str]]:
     """All documents of SOURCES, and the versions of the packages (those in `of`, where it names them). Packages are fetched into `scratch` unless they lie
-    there; nothing is installed."""
+    there; nothing is installed. `told` hears of each package, and which share of them is done before it."""
     found: dict[tuple[int, str], Document] = {}
     versions: dict[str, str] = {}
-    for package in dict.fromkeys(source.package for source in SOURCES):
+    packages = list(dict.fromkeys(source.package for source in SOURCES))
+    for place, package in enumerate(packages):
+        told(place / len(packages), package)
         deb = resolved(package, scratch, of)
         name = deb.name.split("_")[0]
         versions[name] = subprocess.run(["dpkg-deb", "-f", str(deb), "Version"], check=True, capture_output=True, text=True).stdout.strip()

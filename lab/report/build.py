@@ -7,12 +7,15 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from lab.report import choose, claims, page, plots, prices, prose, said, sections, short, state, summary
+from lab.progress import Progress
+from lab.report import choose, claims, ends, page, plots, prices, prose, said, said_design, sections, short, speed_plot, state, summary
 from lab.report.results import Results, read_all
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "lab" / "results"
+DESIGN = ROOT / "docs" / "design" / "lab.md"  # decisions, some sentences of which are about results of now
 KEPT = ("first", "second")  # folders of runs with earlier settings
 SHOWN = "small"  # the folder that the page is about, unless a section names another
 SEEDS: dict[str, tuple[int, ...]] = {"small": (0, 1, 2), "small1024": (0,), "medium": (0,)}
@@ -25,6 +28,8 @@ def made_sections(every: dict[str, Results], shown: str, costs: Path | None = No
     if shown in every:
         found["setup"] = lambda: state.setup(every[shown], *(every[preset] for preset in SEEDS if preset in every and preset != shown))
     found |= {"queue": lambda: state.queue(every, SEEDS), **{f"cost on a {kind.lower()}": lambda kind=kind: prices.lines(costs and prices.read(costs, kind)) for kind in ("GPU", "CPU")}}
+    found["plot speed"] = lambda: sections.NOTHING if costs is None or prices.read(costs, "GPU") is None else shown_twice("lab", speed_plot.NAME, speed_plot.CAPTION)
+    found["cost of changes"] = lambda: sections.NOTHING if costs is None else prices.changes(costs)
     for folder in (*SEEDS, *KEPT):
         sections_of = _of_one(every.get(folder), pictures(every.get(folder), f"lab/{folder}"))
         found |= {f"{folder}: {name}": make for name, make in sections_of.items()}
@@ -41,6 +46,8 @@ def _of_one(results: Results | None, plots: Callable[[str], list[str]]) -> dict[
         "setup": of(state.setup),
         "encodings": of(state.encodings),
         "last tokens": of(sections.last),
+        "end tokens": of(ends.trained),
+        "changed end tokens": of(ends.changed),
         "all tokens": of(sections.whole),
         "changed": of(sections.changed),
         "tuned": of(sections.tuned),
@@ -50,20 +57,26 @@ def _of_one(results: Results | None, plots: Callable[[str], list[str]]) -> dict[
         "numerics": of(sections.numerics),
         "trained numerics": of(sections.trained_numerics),
         "language": of(sections.language),
+        "commits": of(state.commits),
         "paths": of(state.paths),
         "papers": lambda: claims.lines(results),
     }
     return found | {f"plot {name}": lambda name=name: plots(name) for name in PLOTS}  # type: ignore[misc]
 
 
-def pictures(results: Results | None, folder: str) -> Callable[[str], list[str]]:
+def shown_twice(folder: str, name: str, caption: str) -> list[str]:
     """The two images of a plot as the page shows them; the site hides one of them."""
+    return "\n\n".join(f"{{.plot .only-{theme}}}\n![{caption}]({folder}/{name}-{theme}.svg)" for theme in ("light", "dark")).split("\n")
+
+
+def pictures(results: Results | None, folder: str) -> Callable[[str], list[str]]:
+    """What shows a plot of these results, or says that there is none."""
     there = set() if results is None else set(plots.figures(results))
 
     def lines(name: str) -> list[str]:
         if name not in there:
             return sections.NOTHING
-        return "\n\n".join(f"{{.plot .only-{theme}}}\n![{plots.CAPTIONS[name]}]({folder}/{name}-{theme}.svg)" for theme in ("light", "dark")).split("\n")
+        return shown_twice(folder, name, plots.CAPTIONS[name])
 
     return lines
 
@@ -78,12 +91,24 @@ def make(results: Path, out: Path, shown: str | None = None, draw: bool = True) 
     found = summary.summary(every[shown]) if shown in every else summary.NOTHING
     (out / "lab" / "summary.json").write_text(json.dumps(found, separators=(",", ":")).replace('},"', '},\n"') + "\n")
     if draw:
-        for folder in every:
-            into = out / "lab" if folder == shown else out / "lab" / folder
-            used = [name for name in PLOTS if f"({into.relative_to(out)}/{name}-light.svg)" in text]
-            plots.draw(every[folder], into, used)
+        drawn(every, shown, prices.read(results, "GPU"), out, text)
     (out / "lab.md").write_text(text, encoding="utf-8")
     return every
+
+
+def drawn(every: dict[str, Results], shown: str, costs: dict[str, Any] | None, out: Path, text: str) -> None:
+    """The plots that a page shows: some seconds each."""
+    work: list[tuple[str, Callable[[], list[Path]]]] = []
+    for folder in every:
+        into = out / "lab" if folder == shown else out / "lab" / folder
+        used = [name for name in PLOTS if f"({into.relative_to(out)}/{name}-light.svg)" in text]
+        work += [(f"{folder}: {name}", lambda folder=folder, into=into, name=name: plots.draw(every[folder], into, [name])) for name in used]  # type: ignore[misc]
+    work += [] if costs is None else [(speed_plot.NAME, lambda: speed_plot.draw(costs, out / "lab"))]
+    progress = Progress(max(1, len(work)))
+    for number, (name, make_one) in enumerate(work):
+        progress.show(number, name)
+        make_one()
+    progress.end()
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -99,11 +124,23 @@ def main(arguments: list[str] | None = None) -> None:
     if given.results == RESULTS:  # the words are about these
         for problem in wrong_words((given.out / "lab.md").read_text(encoding="utf-8"), every):
             print(f"{given.out}/lab.md {problem}")
+        for problem in wrong_design(DESIGN.read_text(encoding="utf-8"), every):
+            print(f"{DESIGN.relative_to(ROOT)} {problem}")
+
+
+def world_of(every: dict[str, Results]) -> prose.World | None:
+    """Nothing where there are no prices on a GPU, which the words are about, too."""
+    costs = prices.read(RESULTS, "GPU")
+    return None if costs is None else prose.World(every, costs, prices.read(RESULTS, "CPU"))
 
 
 def wrong_words(text: str, every: dict[str, Results]) -> list[str]:
     """What the page's own words have otherwise than the results of the repository."""
-    costs = prices.read(RESULTS, "GPU")
-    if costs is None:
-        return ["is about prices on a GPU, which are not there"]
-    return prose.problems(text, prose.given(said.SAID, prose.World(every, costs)))
+    world = world_of(every)
+    return ["is about prices on a GPU, which are not there"] if world is None else prose.problems(text, prose.given(said.SAID, world))
+
+
+def wrong_design(text: str, every: dict[str, Results]) -> list[str]:
+    """The same of those sentences of the page of decisions that are about results of now."""
+    world = world_of(every)
+    return [] if world is None else prose.untrue(text, prose.given(said_design.SAID_DESIGN, world))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab.report.labels import CHANGED, TRAINED, in_order, times
+from lab.report.labels import CHANGED, CONTROLS, TRAINED, in_order, times
 from lab.report.papers import CLEAR, Numbers, found_answers, last_loss
 from lab.report.results import Results
 from lab.report.statistics import Value, value_of
@@ -15,7 +15,6 @@ from lab.report.tables import mark, table
 
 LENGTHS = (4, 16, 64)
 NAMED = 6
-CONTROLS = ("rotary adjacent", "rotary bf16 tables")  # the same encoding in another order or rounding: no choice of its own
 BEHIND = 0.15  # of all answers: who is further behind the best one with any seed is not near
 
 

@@ -17,7 +17,9 @@ CHANGED = tuple(f"rotary, {how}" for how in (*SCALINGS, *MAPS))
 PROFILES = ("rotary, exact", "rotary, hf float32 angles", "rotary, hf bf16 tables")
 TASKS = ("passkey", "needles", "tracing", "copying", "counting")
 GUESSED = 0.14  # right answers over all tasks of one who knows what could be asked, not which one was: the mean of lab.data.tasks.CHANCE
+CONTROLS = ("rotary adjacent", "rotary bf16 tables")  # rotary once more, in another order or rounding: no encodings of their own, so never ranked
 RUNS = tuple(label for label in TRAINED if label not in NO_TRAINING)
+RANKED = tuple(label for label in TRAINED if label not in CONTROLS)
 
 
 def in_order(labels: set[str], order: tuple[str, ...]) -> list[str]:

@@ -5,7 +5,7 @@ runs are made with. `problems` says which of them the page has otherwise, and wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ class World:
 
     every: dict[str, Results]
     gpu: dict[str, Any]
+    cpu_prices: dict[str, Any] | None = None
 
     def __getattr__(self, name: str) -> Results:
         try:
@@ -64,15 +65,21 @@ def given(every: Iterable[Said], world: World) -> list[Given]:
     return found
 
 
-def problems(page: str, sentences: Iterable[Given]) -> list[str]:
-    """What is wrong with the words of a page; nothing where all is well."""
-    words = left = " ".join(outside(page).split())
-    found = []
+def untrue(page: str, sentences: Iterable[Given]) -> list[str]:
+    """Which of these sentences a page has otherwise, or has though they are not so."""
+    words, found = " ".join(outside(page).split()), []
     for one in sentences:
         if one.text not in words:
             found.append(f"does not say {one.text!r}")
         if not one.holds:
             found.append(f"says {one.text!r}, which the results do not give")
+    return found
+
+
+def problems(page: str, sentences: Sequence[Given]) -> list[str]:
+    """What is wrong with the words of a page; nothing where all is well."""
+    found, left = untrue(page, sentences), " ".join(outside(page).split())
+    for one in sentences:
         left = left.replace(one.text, " ; ")
     left = NAMES.sub("", left)
     return found + [f"has the number {match[0]}, which nothing gives: {left[max(0, match.start() - 40) : match.end() + 20]!r}" for match in NUMBER.finditer(left)]

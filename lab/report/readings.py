@@ -9,7 +9,7 @@ from typing import Any
 
 from lab import presets
 from lab.data import tasks
-from lab.report import labels, papers
+from lab.report import ends, labels, losses, papers
 from lab.report.labels import CHANGED, MAPS, RUNS, SCALINGS, TASKS
 from lab.report.prose import Reader, World
 from lab.report.results import Results
@@ -30,6 +30,30 @@ def loss(label: str, multiple: float, folder: str = "small", tuned: bool = False
     return lambda world: f"{mean(papers.last_loss(world.every[folder], label, multiple, tuned)):.3f}"
 
 
+def ended(label: str, multiple: float, folder: str = "small", tuned: bool = False) -> Reader:
+    """On the last tokens of all."""
+    return lambda world: f"{mean(losses.end_loss(world.every[folder], label, multiple, tuned)):.3f}"
+
+
+def ends_of(which: Iterable[str], multiple: float, pick: Callable[[Iterable[float]], float]) -> Reader:
+    """The least or the greatest of several there."""
+    return lambda world: f"{pick(mean(losses.end_loss(world.small, label, multiple)) for label in which):.3f}"
+
+
+def gained(label: str, folder: str = "small") -> Reader:
+    """From the trained length on, as ends.py reads it."""
+    return lambda world: value_there(ends.gained(world.every[folder], label)).written()
+
+
+def gained_beyond(label: str) -> Reader:
+    return lambda world: value_there(ends.gained_beyond(world.small, label)).written()
+
+
+def value_there(value: Value | None) -> Value:
+    assert value is not None
+    return value
+
+
 def interval(label: str, multiple: float) -> Reader:
     return lambda world: value_of(list(papers.last_loss(world.small, label, multiple).values())).written()
 
@@ -40,12 +64,10 @@ def less(one: str, other: str, multiple: float, sign: bool = True) -> Reader:
 
 
 def difference(results: Results, one: str, other: str, multiple: float) -> Value:
-    found = results.difference(papers.last_loss(results, one, multiple), papers.last_loss(results, other, multiple))
-    assert found is not None
-    return found
+    return value_there(results.difference(papers.last_loss(results, one, multiple), papers.last_loss(results, other, multiple)))
 
 
-def ends(read: Callable[[World], Iterable[float]], which: Callable[[Iterable[float]], float], form: str) -> Reader:
+def least_or_most(read: Callable[[World], Iterable[float]], which: Callable[[Iterable[float]], float], form: str) -> Reader:
     return lambda world: format(which(read(world)), form)
 
 
@@ -109,19 +131,26 @@ def bf16_costs(world: World) -> dict[float, float]:
     return {one: difference(world.small, "rotary bf16 tables", "rotary", one).mean for one in world.small.seen("measured", "multiple", ("rotary",))}
 
 
-def training_shares(world: World) -> list[float]:
+def training_share(world: World, label: str) -> float:
+    """Of rotary's speed in training, the mean over rounds."""
     rounds = world.gpu["rounds"]
-    return [sum(one["training"] / base["training"] for one, base in zip(rounds[label], rounds["rotary"])) / len(rounds[label]) for label in labels.FAMILIES["tables that meet q or k"]]
+    return sum(one["training"] / base["training"] for one, base in zip(rounds[label], rounds["rotary"])) / len(rounds[label])
 
 
 def most_keys(world: World) -> int:
     return max(world.gpu["settings"]["keys"])
 
 
-def decoding_share(world: World, label: str) -> float:
-    """Of rotary's speed, where a cache has most keys."""
-    keys, rounds = str(most_keys(world)), world.gpu["rounds"]
-    return sum(one["decoding"][keys] / base["decoding"][keys] for one, base in zip(rounds[label], rounds["rotary"])) / len(rounds[label])
+def decoding_share(world: World, label: str, keys: int | None = None) -> float:
+    """Of rotary's speed, where a cache has so many keys; the most where it is not said."""
+    at, rounds = str(most_keys(world) if keys is None else keys), world.gpu["rounds"]
+    return sum(one["decoding"][at] / base["decoding"][at] for one, base in zip(rounds[label], rounds["rotary"])) / len(rounds[label])
+
+
+def mean_step_ms(world: World, label: str, keys: int | None = None) -> float:
+    """Milliseconds of a decoding step of all sequences together."""
+    at, rounds = str(most_keys(world) if keys is None else keys), world.gpu["rounds"][label]
+    return 1e3 * world.gpu["settings"]["decode_rows"] * sum(1 / one["decoding"][at] for one in rounds) / len(rounds)
 
 
 def slow_decoders(world: World) -> bool:

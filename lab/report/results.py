@@ -18,6 +18,11 @@ SECTIONS = ("measured", "language", "retrieval", "numerics")
 KEYS = ("schema", "preset", "encoding", "seed", "commit", "data", "settings", "device", "trained", *SECTIONS, "cost", "refused")
 
 
+def tokens_in_a_bin(row: Row) -> int:
+    """Of by_position. All bins are alike where the length is a multiple of their number, as those of every preset are."""
+    return int(row["length"]) // len(row["by_position"])
+
+
 @dataclass
 class Results:
     """Runs of one folder that can be compared: the same settings and the same data."""
@@ -26,17 +31,24 @@ class Results:
     runs: list[Row]
     others: int = 0  # runs of this preset with other settings or data, which are not shown
     _rows: dict[tuple[str, str], list[tuple[int, Row]]] = field(default_factory=dict)
+    _bins: dict[float, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for run in self.runs:
             for section in SECTIONS:
                 for row in run[section]:
                     self._rows.setdefault((section, row["label"]), []).append((run["seed"], row))
+            for row in run["measured"]:
+                self._bins.setdefault(row["multiple"], set()).add(tokens_in_a_bin(row))
 
     @property
     def length(self) -> int:
         """That of training."""
         return int(self.runs[0]["settings"]["shape"]["length"])
+
+    def bins(self, multiple: float) -> set[int]:
+        """Tokens in a bin of by_position at a length; nothing of one that was not measured."""
+        return self._bins.get(multiple, set())
 
     def labels(self, section: str) -> set[str]:
         return {label for of, label in self._rows if of == section}

@@ -8,19 +8,16 @@ from collections.abc import Callable
 from lab import presets
 from lab.data import mixture, overlap, tasks
 from lab.report import papers
-from lab.report.labels import CHANGED, RUNS, SCALINGS, TASKS
+from lab.report.labels import CHANGED, CONTROLS, RUNS, SCALINGS, TASKS
 from lab.report.prose import Said, World, said
 from lab.report.readings import (
     LEARNED,
-    NTK,
-    ROTARY,
     all_of,
     answers,
     behind,
     bf16_costs,
     chance,
     difference,
-    ends,
     exact_passkeys,
     examples,
     fails_after_a_fine_tune,
@@ -28,12 +25,10 @@ from lab.report.readings import (
     interval,
     leads,
     learned,
+    least_or_most,
     less,
-    level,
     loss,
     mean,
-    most_keys,
-    of_labels,
     of_seed,
     only_seed,
     ordered,
@@ -46,12 +41,12 @@ from lab.report.readings import (
     setting,
     share,
     shares_of,
-    slow_decoders,
     store,
-    training_shares,
     who_learned,
     worst_at_and_beyond,
 )
+from lab.report.said_lengths import SAID_LENGTHS
+from lab.report.said_prices import SAID_PRICES
 from lab.report.statistics import T95
 
 SEED_OF_DEBERTA = 2  # who learned
@@ -60,32 +55,23 @@ KERPLE_AT_64 = [lambda world, place=place: sorted(share(world.small, "kerple", "
 OTHER_LENGTHS: Callable[[World], list[float]] = lambda world: [-one for multiple, one in bf16_costs(world).items() if multiple != 1]  # noqa: E731
 
 SAID: tuple[Said, ...] = (
+    *SAID_LENGTHS,
+    *SAID_PRICES,
     # The beginning.
-    said("each of {} encodings for causal text", lambda world: len(RUNS)),
+    said("each of {} encodings for causal text at one length, and with two controls", lambda world: len(RUNS) - len(CONTROLS), holds=lambda world: len(CONTROLS) == 2),
     said("({} scalings and maps of rotary, and a learned table made longer)", lambda world: len(CHANGED)),
     # What we read.
     said(
-        "KERPLE and Sandwich are at {} times the length better than at the trained one ({} against {}, {} against {}), T5 nearly as good ({} against {})",
-        *(greatest("small"), loss("kerple", 64), loss("kerple", 1), loss("sandwich", 64), loss("sandwich", 1), loss("t5", 64), loss("t5", 1)),
-    ),
-    said(
-        "T5 and Sandwich most of them ({} % and {} %), KERPLE all of them with one seed and {} % and {} % with the others (four examples a seed and distance). ALiBi's loss stays low, too ({}), but it finds none so far away",
+        "At {} times the length T5 and Sandwich find most passkeys ({} % and {} %), KERPLE all of them with one seed and {} % and {} % with the others (four examples a seed and distance). ALiBi finds none so far away",
+        lambda world: 64,
         *(percent(lambda world: mean(share(world.small, "t5", "passkey", 64))), percent(lambda world: mean(share(world.small, "sandwich", "passkey", 64)))),
-        *(percent(KERPLE_AT_64[1]), percent(KERPLE_AT_64[0]), loss("alibi", 64)),
+        *(percent(KERPLE_AT_64[1]), percent(KERPLE_AT_64[0])),
         holds=lambda world: KERPLE_AT_64[2](world) == 1 and examples(64)(world) == {4} and not any(share(world.small, "alibi", "passkey", 64).values()),
-    ),
-    said(
-        "at twice the length, whatever its base, width or pairing ({} to {}, where the trained length has {} to {})",
-        *(ends(of_labels(ROTARY, multiple), which, ".3f") for multiple in (2, 1) for which in (min, max)),
-    ),
-    said(
-        "(dynamic NTK {}, the others {} to {}); linear interpolation does not even there ({}), and not with a fine-tune either ({} at 4x)",
-        *(loss("rotary, ntk dynamic", 2), ends(of_labels(NTK, 2), min, ".3f"), ends(of_labels(NTK, 2), max, ".3f"), loss("rotary, linear", 2), loss("rotary, linear", 4, tuned=True)),
     ),
     said("from four times its length on it is worst of all on average", holds=worst_at_and_beyond),
     said(
         "at the trained length ({}, {} below the next) and at four times it ({})",
-        *(interval("deberta", 1), ends(lambda world: [difference(world.small, label, "deberta", 1).mean for label in RUNS if label != "deberta"], min, ".3f"), interval("deberta", 4)),
+        *(interval("deberta", 1), least_or_most(lambda world: [difference(world.small, label, "deberta", 1).mean for label in RUNS if label != "deberta"], min, ".3f"), interval("deberta", 4)),
         holds=lambda world: all(difference(world.small, label, "deberta", one).mean > 0 for one in (1, 4) for label in RUNS if label not in ("deberta", *(("learned",) if one > 1 else ()))),
     ),
     said(
@@ -104,7 +90,7 @@ SAID: tuple[Said, ...] = (
     ),
     said("CoPE learned copying alone, with one seed, and still copies {} % at {} times the length", of_seed("cope", "copying", 64, SEED_OF_COPE), lambda world: 64, holds=only_seed("cope", SEED_OF_COPE, "copying")),
     said(
-        "of the {} runs with some kind of rotary {} find nearly every passkey at the trained length and {} find none",
+        "of the {} runs with some kind of rotary, controls among them, {} find nearly every passkey at the trained length and {} find none",
         *(lambda world: len(rotary_passkeys(world)), lambda world: sum(one >= LEARNED for one in rotary_passkeys(world)), lambda world: sum(one < 0.01 for one in rotary_passkeys(world))),
     ),
     said("learned rows learned passkeys with every seed, needles and copying with two of three", holds=who_learned),
@@ -127,7 +113,7 @@ SAID: tuple[Said, ...] = (
     ),
     said(
         "costs {} at the trained length, and is a little lower at every other one, by {} to {}, at 16x by as much as its interval ({})",
-        *(less("rotary bf16 tables", "rotary", 1), ends(OTHER_LENGTHS, min, ".3f"), ends(OTHER_LENGTHS, max, ".3f"), less("rotary bf16 tables", "rotary", 16)),
+        *(less("rotary bf16 tables", "rotary", 1), least_or_most(OTHER_LENGTHS, min, ".3f"), least_or_most(OTHER_LENGTHS, max, ".3f"), less("rotary bf16 tables", "rotary", 16)),
         holds=lambda world: min(OTHER_LENGTHS(world)) > 0,
     ),
     # Method.
@@ -182,14 +168,6 @@ SAID: tuple[Said, ...] = (
         holds=lambda world: mean(papers.last_loss(world.medium, "rotary, rerope", 64)) > mean(papers.last_loss(world.medium, "kerple", 64)),
     ),
     said(
-        "to {} times the length with the greater model ({}), to {} times in windows of {} ({}). There T5 is level to eight times ({}) and {} worse at {} times; ALiBi neither gains nor loses.",
-        *(greatest("medium"), loss("kerple", 64, "medium"), greatest("small1024")),
-        *(lambda world: world.small1024.length, loss("kerple", 32, "small1024"), loss("t5", 8, "small1024")),
-        lambda world: f"{mean(papers.last_loss(world.small1024, 't5', 32)) - mean(papers.last_loss(world.small1024, 't5', 8)):.2f}",
-        lambda world: 32,
-        holds=all_of(level("medium", "kerple", 4, 64, 0.02), level("small1024", "kerple", 4, 32, 0.02), level("small1024", "t5", 2, 8, 0.04), level("small1024", "alibi", 1, 32, 0.02)),
-    ),
-    said(
         "T5 trained at {} finds as much at {} times its length as at its own** ({} and {} %; four examples a task and distance there)",
         *(lambda world: world.small1024.length, lambda world: 32, answers("t5", 32, "small1024"), answers("t5", 1, "small1024")),
     ),
@@ -208,13 +186,6 @@ SAID: tuple[Said, ...] = (
     said("### Windows of {} tokens", lambda world: world.small1024.length),
     said("from position {}, and from position one million on", lambda world: world.small.seen("numerics", "shift")[0], holds=lambda world: world.small.seen("numerics", "shift") == [0, 10**6]),
     # The price.
-    said("one token for each of {} sequences", lambda world: world.gpu["settings"]["decode_rows"]),
-    said(
-        "cost an eighth to half of the training's speed ({} to {} of rotary's is left)",
-        *(ends(training_shares, which, ".2f") for which in (min, max)),
-        holds=lambda world: 0.5 <= min(training_shares(world)) and 0.86 <= max(training_shares(world)) <= 0.89,
-    ),
-    said("At {} keys a decoding step of Transformer-XL, Shaw's values, DeBERTa and CoPE has a fifth of rotary's speed or less, and FIRE's, which was launched, a thirtieth", most_keys, holds=slow_decoders),
     # Papers.
     said("is greater than {} and than its interval", lambda world: papers.CLEAR),
     said("of the loss on the last {} tokens in nats", lambda world: presets.LAST),

@@ -12,6 +12,7 @@ from lab.report.labels import RUNS, in_order
 from lab.report.results import Results, Row
 from lab.report.tables import ABSENT, table
 
+NOTHING = ["Nothing measured yet."]
 STORES = Path(__file__).resolve().parents[1] / "data" / "stores"
 
 
@@ -130,22 +131,43 @@ def _changed(given: dict[str, Any]) -> list[str]:
     """What is set of a changed model, in a few sentences."""
     length, changes = given["shape"]["length"], given["changes"]
     maps = f"Maps have a window of {length // 2}, half the trained length; dual chunk has chunks of {length - length // 4} tokens and {length // 4 - 1} local ones."
-    scalings = "Scalings are set for the length that is read."
+    scalings = (
+        "Scalings are set for the length that is read: for m times that of training where it is m times as long. Dynamic NTK is the exception: by its own rule, whose factor is 2 here, it is set for 2m - 1 times "
+        "(3 at 2x, 7 at 4x), so beside the other NTK kinds it is set for more. Leaky ReRoPE and Self-Extend squeeze far distances by 2m - 1, too; because that is a whole number at each of these lengths, both are nearly the same map."
+    )
     searched = f" LongRoPE's factors are searched with {changes['evaluations']} evaluations a length, on {presets.SEARCHED_DOCUMENTS} documents at most that no test has." if "evaluations" in changes else ""
     tuned = f" A fine-tune is {changes['tune_steps']} steps at {changes['tune_factor']} times the length, as many tokens a step, at 1/{presets.TUNE_SLOWER} of the rate."
-    return [maps + " " + scalings + searched + tuned]
+    return [f"{maps} {scalings}{searched}{tuned}"]
 
 
 def paths(results: Results) -> list[str]:
-    """Which kernels attention took, in the library's words."""
-    encodings = in_order({run["encoding"] for run in results.runs}, RUNS)
-    found: dict[str, list[str]] = {}
-    for encoding in encodings:
-        words = next((run["cost"]["attention_path"] for run in reversed(results.of(encoding)) if run["cost"].get("attention_path")), None)  # of the last seed
-        if words:
-            found.setdefault(" ".join(words.split()), []).append(encoding)
-    lines = [f"- {', '.join(names)}: {words}" for words, names in found.items()]
-    return ["What attention ran on in training, as `phasor.explain_attention` says:", "", *lines] if lines else []
+    """Which kernels attention took in these trainings, in the library's words; of the last seed, whose commit is the latest."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for encoding in in_order({run["encoding"] for run in results.runs}, RUNS):
+        run = next((run for run in reversed(results.of(encoding)) if run["cost"].get("attention_path")), None)
+        if run is not None:
+            found.setdefault((" ".join(run["cost"]["attention_path"].split()), run["commit"][:12]), []).append(encoding)
+    lines = [f"- {', '.join(names)} (commit `{commit}`): {words}" for (words, commit), names in found.items()]
+    return ["What attention ran on in these trainings, as `phasor.explain_attention` says, of the last seed of each:", "", *lines] if lines else []
+
+
+def commits(results: Results) -> list[str]:
+    """Which runs are of which commit, and how many shared the GPU: what is too slow for a run alone need not be for one of several, whose caps are longer."""
+    found: dict[tuple[str, int, float], list[Row]] = {}
+    for run in results.runs:
+        cap = run["settings"].get("caps", {}).get("measuring", 0.0)
+        found.setdefault((run["commit"][:12], run.get("lanes", 1), cap), []).append(run)
+    most = max(found.values(), key=len, default=[])
+    rows = []
+    for (commit, lanes, cap), runs in sorted(found.items(), key=lambda one: -len(one[1])):
+        names = "all others" if runs is most and len(found) > 1 else "all" if runs is most else _with_seeds(runs)
+        rows.append([f"`{commit}`", str(lanes), f"{cap:g} s", str(len(runs)), names])
+    return table(["commit", "runs at once", "cap of a label at a length", "runs", "which (seeds)"], rows)[1:] if rows else NOTHING
+
+
+def _with_seeds(runs: list[Row]) -> str:
+    seeds = {name: sorted(run["seed"] for run in runs if run["encoding"] == name) for name in in_order({run["encoding"] for run in runs}, RUNS)}
+    return ", ".join(f"{name} ({', '.join(map(str, own))})" for name, own in seeds.items())
 
 
 def queue(every: dict[str, Results], seeds: dict[str, tuple[int, ...]]) -> list[str]:

@@ -95,3 +95,12 @@ def prices(folder: Path) -> None:
     head |= {"kind": "cost on a GPU", "machine": "a GPU that is made up", "dtype": "bfloat16", "versions": {"torch": "2.11"}}
     del head["threads"], head["kernels"]
     (folder / "gpu.json").write_text(json.dumps({**head, **rest, "settings": settings | {"rows": 16, "decode_rows": 8}}))
+
+
+def prefill(folder: Path, kind: str) -> None:
+    """What `python -m lab cost --changes` writes."""
+    rounds = {"rotary": [100.0, 90.0, 80.0], "rotary, rerope": [50.0, 45.0, 20.0], "rotary again": [100.0, 90.0, 80.0]}
+    head = {"schema": 1, "kind": f"prefill on a {kind}", "commit": "c" * 40, "machine": f"a {kind} that is made up", "versions": {"torch": "2.11"}}
+    head |= {"threads": 2, "kernels": "NEON"} if kind == "CPU" else {"dtype": "bfloat16"}
+    rest = {"shape": {"width": 512, "heads": 8, "layers": 8, "length": 512}, "settings": {"rounds": 3, "multiple": 8, "times": 1}, "rounds": rounds}
+    (folder / f"{kind.lower()}_prefill.json").write_text(json.dumps(head | rest))

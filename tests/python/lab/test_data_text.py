@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from lab import progress  # noqa: E402
 from lab.data import build, overlap, packages, sources, tokens  # noqa: E402
 from lab.data.sources import Document, Source  # noqa: E402
 
@@ -163,9 +164,15 @@ def test_a_whole_build_repeats_and_leaves_out_what_is_held(tmp_path: Path, monke
     monkeypatch.setattr(build, "HELD_TOKENS", 2001)
     monkeypatch.setattr(build, "LANGUAGE_TRAIN", (2, 65))
     monkeypatch.setattr(build, "LANGUAGE_HELD", (2, 65))
+    shown: list[tuple[float, str]] = []
+    monkeypatch.setattr(progress.Progress, "show", lambda bar, done, what: shown.append((done / bar.total, what)))
     for folder in ("first", "second"):
+        shown.clear()
         build.main(["--out", str(tmp_path / folder), "--packages", str(tmp_path)])
     first, second = (build.Store.open(tmp_path / folder) for folder in ("first", "second"))
+    assert [what for _, what in shown] == ["packages: some", *list(build.STAGES)[1:], "done"]
+    shares = [share for share, _ in shown]
+    assert shares[0] == 0 and shares[-1] == 1 and all(one < other for one, other in zip(shares, shares[1:]))
     assert first.hash == second.hash
     assert first.manifest["dropped"] == {"files": 1, "of": 3}
     assert first.long_documents(2000, 1).shape == (1, 2001)

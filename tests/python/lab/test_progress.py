@@ -70,3 +70,34 @@ def test_before_the_first_step_nothing_is_foretold(clock: Clock, capsys: pytest.
     clock.now += 30
     bar.show(0, "begins")
     assert capsys.readouterr().err == f"lab: [{' ' * 40}]   0% 30 s  begins\n"
+
+
+def test_parts_weigh_as_long_as_they_take(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Terminal()
+    monkeypatch.setattr(sys, "stderr", told)
+    stages = progress.Stages({"packages": 30.0, "tokens": 10.0})
+    clock.now += 10
+    stages.at("packages", 0.5, "perl-doc")
+    clock.now += 20
+    stages.at("tokens")
+    stages.end()
+    lines = told.getvalue().split("\r\x1b[K")
+    assert [line.split("] ")[1].strip() for line in lines[1:]] == ["38% 10 s, 17 s left  packages: perl-doc", "75% 30 s, 10 s left  tokens", "100% 30 s  done"]
+    with pytest.raises(ValueError, match="'nothing' is not in list"):
+        stages.at("nothing")
+
+
+def test_what_else_is_told_does_not_stand_behind_the_bar(clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    told = Terminal()
+    monkeypatch.setattr(sys, "stderr", told)
+    bar = progress.Progress(4)
+    clock.now += 1
+    bar.show(1, "alibi")
+    bar.clear()
+    assert told.getvalue().endswith("alibi\r\x1b[K")
+    bar.show(1, "alibi")  # at once, though the last one was just now
+    assert told.getvalue().endswith("alibi") and told.getvalue().count("alibi") == 2
+    monkeypatch.undo()
+    elsewhere = progress.Progress(4)
+    elsewhere.clear()
+    assert capsys.readouterr().err == ""

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
-from lab.report import build, prices, prose, said  # noqa: E402
+from lab.report import build, prose, said, said_design  # noqa: E402
 from lab.report.page import outside  # noqa: E402
 from lab.report.prose import Given, Said, World  # noqa: E402
 from lab.report.results import read_all  # noqa: E402
@@ -21,9 +21,9 @@ PAGE = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    costs = prices.read(build.RESULTS, "GPU")
-    assert costs is not None
-    return World(read_all(build.RESULTS), costs)
+    found = build.world_of(read_all(build.RESULTS))
+    assert found is not None
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +65,15 @@ def test_a_problem_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     build.main(["--out", str(tmp_path), "--no-plots"])
     told = capsys.readouterr().out
     assert "lab.md does not say 'CoPE and Transformer-XL are worse with every seed, by 0.03 to 0.07" in told and "has the number 0.08, which nothing gives" in told
+
+
+def test_the_page_of_decisions_has_the_numbers_of_now(world: World) -> None:
+    text = build.DESIGN.read_text(encoding="utf-8")
+    held = prose.given(said_design.SAID_DESIGN, world)
+    assert prose.untrue(text, held) == []
+    words = " ".join(text.split())
+    for one in held:
+        for match in prose.NUMBER.finditer(one.text):
+            other = one.text[: match.end() - 1] + str((int(one.text[match.end() - 1]) + 1) % 10) + one.text[match.end() :]
+            assert prose.untrue(words.replace(one.text, other), [one]) == [f"does not say {one.text!r}"]
+    assert prose.untrue(text, [Given("Memory is what an encoding adds", False)]) == ["says 'Memory is what an encoding adds', which the results do not give"]

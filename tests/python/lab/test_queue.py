@@ -143,13 +143,16 @@ def test_smoke_tells_times_and_kernels_and_goes_on_after_a_failure(capsys: pytes
         if name == "none":
             raise RuntimeError("no such luck")
 
+    shown_at: list[tuple[float, str]] = []
     monkeypatch.setattr(smokes, "check", wrong)
+    monkeypatch.setattr(smokes.Progress, "show", lambda bar, done, what: shown_at.append((done / bar.total, what)))
     deterministic = torch.are_deterministic_algorithms_enabled()
     try:
         assert main(["smoke", "--preset", "quick", "--device", "cpu", "--only", "none", "learned"]) == 1
     finally:
         torch.use_deterministic_algorithms(deterministic)
     told = capsys.readouterr().out
+    assert shown_at == [(0.0, "none"), (1 / 2.3, "learned"), (1.0, "2 encodings")]  # learned takes longer: a longer table is read, too
     assert "none                 FAILED" in told and "no such luck" in told and "1 failed: none" in told
     assert "ms/step" in told and "REFUSED ValueError: lookup_add" in told and "hierarchical           512:" in told
 
@@ -163,6 +166,8 @@ def test_prices_on_a_cpu_are_measured_beside_rotary(tmp_path: Path, capsys: pyte
         phasor.set_num_threads(0)
     found = json.loads((tmp_path / "cpu.json").read_text())
     assert set(found["rounds"]) == {"rotary", "learned", "rotary again"} and found["machine"] == "a machine"
+    assert set(found["attention_path"]) == set(found["rounds"]) and all("terms" in words for words in found["attention_path"].values())
+    assert not any("attention_path" in one for rounds in found["rounds"].values() for one in rounds)
     for label, rounds in found["rounds"].items():
         assert len(rounds) == 2 and all(one["training"] > 0 and one["decoding"]["32"] > 0 for one in rounds)
         assert ("64" in rounds[0]["refused"]) == (label == "learned") != ("64" in rounds[0]["decoding"])

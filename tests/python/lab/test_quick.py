@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,14 +27,21 @@ PARTS = ("trained", "measured", "language", "retrieval", "numerics", "cost", "re
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
-    out = tmp_path_factory.mktemp("lab")
+def told() -> list[str]:
+    """The last line that the command says."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, told: list[str]) -> dict[str, Result]:
+    out, words = tmp_path_factory.mktemp("lab"), io.StringIO()
     deterministic = torch.are_deterministic_algorithms_enabled()
     try:
-        with torch.backends.mkldnn.flags(enabled=True):  # as a fresh process has it: other tests may leave it off (settled.py)
+        with contextlib.redirect_stdout(words), torch.backends.mkldnn.flags(enabled=True):  # as a fresh process has it: other tests may leave it off (settled.py)
             assert main(["--quick", "--out", str(out)]) == 0
     finally:
         torch.use_deterministic_algorithms(deterministic)
+    told.append(words.getvalue().splitlines()[-1])
     return {name: json.loads((out / "results/quick" / file_name(name, 0)).read_text()) for name in TRAINED}
 
 
@@ -88,6 +98,12 @@ def test_both_pairings_end_alike(results: dict[str, Result]) -> None:
     for multiple in QUICK.multiples:
         both = [by_length(results[name], name)[multiple]["loss"] for name in ("rotary", "rotary adjacent")]
         assert both[0] == pytest.approx(both[1], abs=2e-3)
+
+
+def test_the_command_says_how_long_it_took(results: dict[str, Result], told: list[str]) -> None:
+    """No bound: on a machine that others use it takes many times as long."""
+    found = re.fullmatch(r"lab: --quick: (\d+) s", told[0])
+    assert found and int(found[1]) + 1 > sum(result["seconds"] for result in results.values())
 
 
 def test_costs_are_there(results: dict[str, Result]) -> None:

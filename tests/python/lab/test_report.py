@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = made_up.write(tmp_path_factory.mktemp("results"))
     made_up.prices(made)
+    made_up.prefill(made, "CPU")
     for preset in ("medium", "small1024"):  # whose sections the page has, too
         made_up.write(made, (0,), ("rotary", "kerple"), preset)
     return made_up.write(made, preset="second")
