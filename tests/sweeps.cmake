@@ -119,6 +119,29 @@ set(sweeps
   MmaForward.tables_of_values_over_many_tiles
   MmaForward.tables_of_wide_values
   MmaForward.tables_over_many_tiles
+  # attention/general/mma_wide_test.cpp
+  MmaWide.all_of_it_of_wide_heads
+  MmaWide.all_of_it_under_every_mask
+  MmaWide.all_of_it_with_caps
+  MmaWide.all_of_it_with_cope
+  MmaWide.all_of_it_with_dropout
+  MmaWide.all_of_it_with_many_terms
+  MmaWide.all_of_it_with_tables_of_values
+  MmaWide.all_of_it_with_terms
+  MmaWide.gradients_of_wide_heads
+  MmaWide.gradients_under_every_mask
+  MmaWide.gradients_with_cope
+  MmaWide.gradients_with_features
+  MmaWide.gradients_with_tables_of_values
+  MmaWide.gradients_with_terms
+  MmaWide.outputs_of_any_length_however_they_lie
+  MmaWide.outputs_of_wide_heads
+  MmaWide.outputs_under_every_mask
+  MmaWide.outputs_with_cope
+  MmaWide.outputs_with_many_terms
+  MmaWide.outputs_with_tables_of_values
+  MmaWide.outputs_with_terms
+  MmaWide.queries_that_see_nothing_take_no_part
   # attention/general/backward_test.cpp
   CudaAttentionBackwardOnHost.many_terms_are_the_reference
   CudaAttentionBackwardOnHost.positions_that_are_given

@@ -87,9 +87,7 @@ PHASOR_HD inline void copy_element(const ItemWork& item, int64_t n) {
 /// Element n of a contiguous copy.
 PHASOR_HD inline void round_element(const ItemWork& item, int64_t n) {
   float& x = static_cast<float*>(item.copy.data)[n];
-  std::uint16_t bits = 0;
-  job::store_element(&bits, item.rounded, 0, x);
-  x = static_cast<float>(job::load_element(&bits, item.rounded, 0));
+  x = static_cast<float>(rounded_to(item.rounded, x));
 }
 
 /// Of a backward: what one thread does for one sum, of which there are as many as elements. They have a kernel of their own, with few

@@ -295,7 +295,9 @@ Result<AttentionReport> explain(const job::AttentionJob& job, int compute_major)
   const std::string kernel = fast     ? "kernel for Hopper, on tensor cores"
                              : by_mma ? "kernel of mma.sync, on tensor cores"
                                       : "general kernel";
-  const std::string others = fast || by_mma       ? std::string()
+  // Hopper's own write the dtype of queries alone, and nobody has said here what outputs will be.
+  const std::string others = fast     ? spec::format("; {} where outputs are float32", why_not == nullptr ? "by mma.sync" : "general")
+                             : by_mma ? std::string()
                              : why_not == nullptr ? "; tensor cores of compute capability 8 and newer take it"
                                                   : spec::format("; tensor cores do not take {}", why_not);
   report.words = spec::format(

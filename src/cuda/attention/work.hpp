@@ -130,6 +130,7 @@ struct BackwardWork {
   int64_t parts = 1;       // of the tiles of queries of a sequence
   KeyChunk chunk = {};     // of the launch; all are as long
   AttentionSaved saved = {};
+  bool rounds_out_gradient = false;  // to the dtype of queries: as products of tensor cores take it
   void* sums = nullptr;
   int64_t delta = -1;           // (B, Tq, H)
   int64_t q[3] = {-1, -1, -1};  // of each content, (B, Tq, H, D); contents may share

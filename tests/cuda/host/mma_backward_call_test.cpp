@@ -2,6 +2,7 @@
 // Which backward passes of attention go to the kernels of mma.sync, what is said of those that do not, and how they are cut.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "cuda/attention/backward/layout.hpp"
@@ -34,7 +35,9 @@ struct Call {
   DType dtype = DType::bf16;
   bool wants_terms = true;
   AttentionSpec spec = {};
-  TensorView out_gradient = {};  // without data: as it should be
+  TensorView out_gradient = {};             // without data: as it should be
+  std::optional<DType> out = std::nullopt;  // of another dtype than q
+  std::optional<DType> gradients = std::nullopt;
   Tokens tokens = {};
 };
 struct LaidOut {
@@ -64,9 +67,9 @@ LaidOut laid_out(const Call& of) {
   for (job::AttentionTermJob& term : terms) {
     if (of.wants_terms) ask_for_term(term);
   }
-  job.q = on_gpu(q, of.dtype);
-  job.k = job.v = on_gpu(k, of.dtype);
-  job.saved.out = on_gpu(q, of.dtype);
+  job.q = on_gpu(q, of.gradients.value_or(of.dtype));
+  job.k = job.v = on_gpu(k, of.gradients.value_or(of.dtype));
+  job.saved.out = on_gpu(q, of.out.value_or(of.dtype));
   job.saved.out_gradient = of.out_gradient.data == nullptr ? on_gpu(q, of.dtype) : of.out_gradient;
   job.saved.lse = on_gpu({t.batch, t.queries, t.heads, 1}, DType::f32);
   LaidOut result;
@@ -101,6 +104,26 @@ TEST(MmaBackwardCall, is_of_16_bits_on_devices_that_have_the_instructions) {
   EXPECT_FALSE(laid_out({.compute_major = 0}).layout.by_mma_backward);
   EXPECT_EQ(why_not([](Call& c) { c.dtype = DType::f32; }), "tensors of more than 16 bits");
   EXPECT_EQ(why_not([](Call& c) { c.width = 136; }), "heads of more than 128 channels");
+}
+
+TEST(MmaBackwardCall, takes_outputs_and_gradients_in_float32) {
+  const TensorView wide = on_gpu({2, 300, 8, 64}, DType::f32);
+  for (const int compute_major : {8, 9, 12}) {
+    const LaidOut is = laid_out({.compute_major = compute_major, .out_gradient = wide});
+    EXPECT_TRUE(is.layout.by_mma_backward);
+    EXPECT_TRUE(is.layout.work.backward.rounds_out_gradient);
+  }
+  EXPECT_FALSE(laid_out({}).layout.work.backward.rounds_out_gradient);
+  const BackwardLayout general = laid_out({.compute_major = 7, .out_gradient = wide}).layout;
+  EXPECT_FALSE(general.by_mma_backward || general.work.backward.rounds_out_gradient);
+  TensorView apart = wide;
+  apart.strides[1] += 4;
+  EXPECT_EQ(why_not([&](Call& c) { c.out_gradient = apart; }), "channels that do not lie in aligned pieces of 16 bytes");
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    EXPECT_TRUE(laid_out({.dtype = dtype, .out = DType::f32, .gradients = DType::f32}).layout.by_mma_backward);
+    EXPECT_TRUE(
+        laid_out({.compute_major = 9, .dtype = dtype, .gradients = DType::f32}).layout.by_mma_backward);  // Hopper's own write 16 bits
+  }
 }
 
 TEST(MmaBackwardCall, takes_tables_by_distance_and_biases) {
@@ -160,7 +183,12 @@ TEST(MmaBackwardCall, says_what_it_leaves_to_the_general_kernels) {
               c.spec.dropout.probability = 0.5;
             }),
             "dropout beside a value-side table");
-  EXPECT_EQ(why_not([](Call& c) { c.out_gradient = on_gpu({2, 300, 8, 64}, DType::f32); }), "a gradient of another dtype");
+  EXPECT_EQ(why_not([](Call& c) { c.out_gradient = on_gpu({2, 300, 8, 64}, DType::f16); }), "a gradient of another dtype");
+  EXPECT_EQ(why_not([](Call& c) {
+              c.dtype = DType::f16;
+              c.out_gradient = on_gpu({2, 300, 8, 64}, DType::f32);
+            }),
+            "a float32 gradient of what is computed in float16's range");
   EXPECT_EQ(why_not([](Call& c) {
               c.out_gradient = on_gpu({2, 300, 8, 64});
               c.out_gradient.strides[3] = 0;

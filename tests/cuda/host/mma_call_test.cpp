@@ -22,7 +22,9 @@ TEST(MmaCall, is_of_16_bits_on_devices_that_have_the_instructions) {
   EXPECT_FALSE(laid_out(spec, {.compute_major = 7}).by_mma);
   EXPECT_FALSE(laid_out(spec, {.compute_major = 0}).by_mma);
   EXPECT_FALSE(laid_out(spec, {.dtype = DType::f32, .out = DType::f32}).by_mma);
-  EXPECT_FALSE(laid_out(spec, {.out = DType::f32}).by_mma);
+  EXPECT_TRUE(laid_out(spec, {.out = DType::f32}).by_mma);
+  EXPECT_TRUE(laid_out(spec, {.compute_major = 9, .dtype = DType::f16, .out = DType::f32}).by_mma);  // Hopper's own write 16 bits
+  EXPECT_FALSE(laid_out(spec, {.out = DType::f16}).by_mma);
   EXPECT_FALSE(laid_out(spec, {.width = 100}).by_mma);
   EXPECT_FALSE(laid_out(spec, {.width = 264}).by_mma);
 }
@@ -138,7 +140,8 @@ TEST(MmaCall, is_what_is_said_of_tables_of_values) {
   says("gradients by general kernels: tensor cores do not take dropout beside a value-side table", 8);
   spec.terms = {};
   spec.dropout = {};
-  says("gradients by kernels for Hopper", 9);
+  says("gradients by kernels for Hopper, where outputs are float32 by mma.sync", 9);
+  says("bytes of workspace; by mma.sync where outputs are float32; gradients", 9);
   spec.terms = {TableTerm{.table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
   says("gradients by kernels for Hopper", 9);
   spec.terms = {TableTerm{.table = on_gpu({1, 131, 8, 128}), .rows = ClipRows{65, 65}}};

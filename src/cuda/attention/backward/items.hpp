@@ -40,6 +40,19 @@ PHASOR_HD inline void add_to(const TensorView& v, const ElementAt& e, double x) 
   job::store_element(v.data, v.dtype, at, job::load_element(v.data, v.dtype, at) + x);
 }
 
+PHASOR_HD inline double rounded_to(DType dtype, double x) {
+  std::uint16_t bits = 0;
+  job::store_element(&bits, dtype, 0, x);
+  return job::load_element(&bits, dtype, 0);
+}
+
+/// Of the outputs, as the blocks multiply it: what they subtract is then the mean of what they have, and rounding moves no mean.
+template <class T>
+PHASOR_HD inline T out_gradient_at(const AttentionWork& work, int64_t batch, int64_t token, int64_t head, int64_t c) {
+  const T x = element_at<T>(work.backward.saved.out_gradient, batch, token, head, c);
+  return work.backward.rounds_out_gradient ? static_cast<T>(rounded_to(work.q.dtype, x)) : x;
+}
+
 /// <do, o> - dlse of row n of (B, Tq, H). Where a whole output is 0 its gradient counts for nothing, even if it is no number: such a query
 /// sees no key.
 template <class T>
@@ -53,7 +66,7 @@ PHASOR_HD inline void write_delta(const AttentionWork& work, int64_t n) {
   for (int64_t c = 0; c < work.shape.value_width; ++c) {
     const T out = element_at<T>(saved.out, batch, token, head, c);
     answered = answered || out != 0;
-    sum += out * element_at<T>(saved.out_gradient, batch, token, head, c);
+    sum += out * out_gradient_at<T>(work, batch, token, head, c);
   }
   if (!answered) sum = 0;
   if (saved.lse_gradient.data != nullptr) sum -= element_at<T>(saved.lse_gradient, batch, token, head, 0);

@@ -268,6 +268,7 @@ Status lay_out_backward(const job::AttentionBackwardJob& job, int compute_major,
   const std::optional<hopper::Backward> fast = hopper_backward(out.work, job);
   if (fast && hopper::takes(*fast, compute_major)) return lay_out_hopper(job, *fast, arena, out);
   out.by_mma_backward = compute_major >= mma::kComputeMajor && mma::backward::why_not(out.work, job) == nullptr;
+  out.work.backward.rounds_out_gradient = out.by_mma_backward && job.saved.out_gradient.dtype != job.forward.q.dtype;
   return lay_out_with_memory(job, arena, out);
 }
 
@@ -326,6 +327,20 @@ Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job) {
   return std::max({measure.needed(), *by_hopper, *by_mma});
 }
 
+namespace {
+
+/// By which kernels a call goes that has been laid out, with whatever its forward will have saved.
+std::string kernels_in_words(const job::AttentionBackwardJob& job, int compute_major, AttentionWork& work) {
+  work.backward.saved = job.saved;
+  const std::optional<hopper::Backward> fast = hopper_backward(work, job);
+  if (fast && hopper::takes(*fast, compute_major)) return "by kernels for Hopper";
+  const char* const why_not = mma::backward::why_not(work, job);
+  if (why_not == nullptr) return compute_major >= mma::kComputeMajor ? "by mma.sync" : "by general kernels";
+  return spec::format("by general kernels: tensor cores do not take {}", why_not);
+}
+
+}  // namespace
+
 std::string gradients_in_words(const job::AttentionJob& forward, int compute_major) {
   const auto wanted = [](const ConstTensorView& view) { return TensorView{somewhere, view.dtype, view.shape, view.strides, view.device}; };
   job::AttentionBackwardJob job = with_some_saved({forward, {}, {}, {}, {}, {}, {}});
@@ -335,13 +350,12 @@ std::string gradients_in_words(const job::AttentionJob& forward, int compute_maj
   attend::Arena measure;
   BackwardLayout layout;
   if (Status s = lay_out(forward, "attention_backward", measure, layout); !s) return "refused: " + s.message();
-  layout.work.backward.saved = job.saved;
   put_somewhere(layout.work);
-  const std::optional<hopper::Backward> fast = hopper_backward(layout.work, job);
-  if (fast && hopper::takes(*fast, compute_major)) return "by kernels for Hopper";
-  const char* const why_not = mma::backward::why_not(layout.work, job);
-  if (why_not == nullptr) return compute_major >= mma::kComputeMajor ? "by mma.sync" : "by general kernels";
-  return spec::format("by general kernels: tensor cores do not take {}", why_not);
+  const std::string words = kernels_in_words(job, compute_major, layout.work);
+  if (bytes_of(forward.q.dtype) != 2) return words;
+  job.saved.out.dtype = job.saved.out_gradient.dtype = DType::f32;  // nobody has said what outputs will be
+  const std::string of_wide = kernels_in_words(job, compute_major, layout.work);
+  return of_wide == words ? words : spec::format("{}, where outputs are float32 {}", words, of_wide);
 }
 
 }  // namespace phasor::cuda::attention

@@ -124,7 +124,7 @@ int64_t block_count(const AttentionWork& work, const Cut& cut) {
 const char* why_not(const AttentionWork& work) {
   const DType dtype = work.q.dtype;
   if (dtype != DType::bf16 && dtype != DType::f16) return "tensors of more than 16 bits";
-  if (work.outputs.out.dtype != dtype) return "outputs of more than 16 bits";
+  if (work.outputs.out.dtype != dtype && work.outputs.out.dtype != DType::f32) return "outputs of another dtype";
   if (work.k.dtype != dtype || work.v.dtype != dtype) return "keys or values of another dtype";
   for (const ConstTensorView& v : {work.q, work.k, work.v}) {
     if (!is_in_pieces(v)) return "channels that do not lie in aligned pieces of 16 bytes";

@@ -37,19 +37,79 @@ struct Kind {
   static_assert(kSharedBytes <= 96 * 1024);  // what every device since sm_80 has
 };
 
+// ---- Sums of weighted values to the device's memory ----
+
+/// Outputs as lanes store them, two channels side by side.
+struct OutputView {
+  const TensorView& out;
+  int width;
+  bool wide;   // float32
+  bool pairs;  // two channels are one store
+};
+__device__ inline OutputView output_view(const AttentionWork& work) {
+  const TensorView& out = work.outputs.out;
+  const bool wide = out.dtype == DType::f32;
+  const bool pairs = out.strides[3] == 1 && out.strides[0] % 2 == 0 && out.strides[1] % 2 == 0 && out.strides[2] % 2 == 0 &&
+                     reinterpret_cast<std::uintptr_t>(out.data) % (wide ? 8 : 4) == 0;
+  return {out, static_cast<int>(work.shape.value_width), wide, pairs};
+}
+
+/// body(channel, x, y) for a lane's channels of one of its two rows, numbers times the factor.
+template <int kColumns, class Body>
+__device__ __forceinline__ void each_pair(const float (&o)[kColumns][4], int half, float factor, int width, const Body& body) {
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+    const int c = 8 * n + 2 * (lane_of_warp() & 3);
+    if (c < width) body(c, o[n][2 * half] * factor, o[n][2 * half + 1] * factor);
+  }
+}
+
+/// One of a lane's two rows: from element `at` of the outputs on.
+template <class Element, int kColumns>
+__device__ __forceinline__ void store_outputs(const OutputView& to, int64_t at, const float (&o)[kColumns][4], int half, float factor) {
+  const int64_t step = to.out.strides[3];
+  if (to.wide) {
+    auto* const row = static_cast<float*>(to.out.data) + at;
+    each_pair(o, half, factor, to.width, [&](int c, float x, float y) {
+      if (to.pairs) {
+        *reinterpret_cast<float2*>(row + c) = {x, y};
+      } else {
+        row[c * step] = x;
+        row[(c + 1) * step] = y;
+      }
+    });
+    return;
+  }
+  auto* const row = static_cast<std::uint16_t*>(to.out.data) + at;
+  each_pair(o, half, factor, to.width, [&](int c, float x, float y) {
+    const std::uint32_t two = pack<Element>(x, y);
+    if (to.pairs) {
+      *reinterpret_cast<std::uint32_t*>(row + c) = two;
+    } else {
+      row[c * step] = static_cast<std::uint16_t>(two);
+      row[(c + 1) * step] = static_cast<std::uint16_t>(two >> 16);
+    }
+  });
+}
+
+/// The same for the merge of parts, which divides by the weights.
+template <int kColumns>
+__device__ __forceinline__ void store_part(const AttentionWork& work, int64_t row, const float (&o)[kColumns][4], int half, float factor) {
+  const auto width = static_cast<int>(work.shape.value_width);
+  float* const to = static_cast<float*>(work.partial.out) + row * width;
+  each_pair(o, half, factor, width, [&](int c, float x, float y) { to[c] = x, to[c + 1] = y; });
+}
+
 /// A row of a warp is at an end: stored, or kept for the merge of splits.
 template <class K>
 __device__ inline void store_rows(const AttentionWork& work, const QueryTile& tile, const BlockPlace& place, float scale,
                                   const Rows<K::kRowTiles>& rows, const float (&o)[K::kRowTiles][K::kWidth / 8][4]) {
   const int lane = static_cast<int>(threadIdx.x) & 31;
   const int first = static_cast<int>(threadIdx.x) / 32 * 16 * K::kRowTiles + lane / 4;
-  const TensorView& out = work.outputs.out;
+  const OutputView out = output_view(work);
   const TensorView& lse = work.outputs.lse;
   const int64_t batch = tile.sequence.batch;
-  const auto width = static_cast<int>(work.shape.value_width);
   const float kept = work.dropout.present ? static_cast<float>(work.dropout.factor) : 1.0F;
-  const bool pairs = out.strides[3] == 1 && out.strides[0] % 2 == 0 && out.strides[1] % 2 == 0 && out.strides[2] % 2 == 0 &&
-                     reinterpret_cast<std::uintptr_t>(out.data) % 4 == 0;
 #pragma unroll
   for (int r = 0; r < 2 * K::kRowTiles; ++r) {
     const int i = first + 8 * r;
@@ -58,36 +118,20 @@ __device__ inline void store_rows(const AttentionWork& work, const QueryTile& ti
     if (work.partial.splits > 1) {
       const int64_t of_call = work.shape.batch * work.shape.queries * work.shape.heads;
       const int64_t row = place.split * of_call + row_number(work, batch, tile.first + i, place.head);
-      float* const to = static_cast<float*>(work.partial.out) + row * width;
-#pragma unroll
-      for (int n = 0; n < K::kWidth / 8; ++n) {
-        const int c = 8 * n + 2 * (lane & 3);
-        if (c < width) to[c] = o[r / 2][n][2 * (r & 1)] * kept, to[c + 1] = o[r / 2][n][2 * (r & 1) + 1] * kept;
-      }
+      store_part(work, row, o[r / 2], r & 1, kept);
       if ((lane & 3) != 0) continue;
       static_cast<float*>(work.partial.max)[row] = greatest;
       static_cast<float*>(work.partial.sum)[row] = rows.sum[r];
       continue;
     }
     const RowEnd<float> end = end_of_row(work, place.head, greatest, rows.sum[r]);
-    const float factor = end.factor * kept;
-    auto* const to = static_cast<std::uint16_t*>(out.data) + place_in(out, batch, tile.first + i, place.head);
-#pragma unroll
-    for (int n = 0; n < K::kWidth / 8; ++n) {
-      const int c = 8 * n + 2 * (lane & 3);
-      const std::uint32_t two = pack<typename K::Element>(o[r / 2][n][2 * (r & 1)] * factor, o[r / 2][n][2 * (r & 1) + 1] * factor);
-      if (c >= width) continue;
-      if (pairs) {
-        *reinterpret_cast<std::uint32_t*>(to + c) = two;
-      } else {
-        to[c * out.strides[3]] = static_cast<std::uint16_t>(two);
-        to[(c + 1) * out.strides[3]] = static_cast<std::uint16_t>(two >> 16);
-      }
-    }
+    store_outputs<typename K::Element>(out, place_in(out.out, batch, tile.first + i, place.head), o[r / 2], r & 1, end.factor * kept);
     if (lse.data == nullptr || (lane & 3) != 0) continue;
     job::store_element(lse.data, lse.dtype, place_in(lse, batch, tile.first + i, place.head), end.lse);
   }
 }
+
+// ---- A block ----
 
 /// Whether a table of rows is staged where values go.
 __device__ inline bool has_tables(const AttentionWork& work) {

@@ -32,15 +32,18 @@ __device__ __forceinline__ std::uint32_t piece_offset(int row, int piece) {
 }
 
 /// Rows of one head, channels side by side: element (row, c) at data + row * stride + c.
-struct HeadRows {
-  const std::uint16_t* data;
+template <class Number>
+struct RowsOfHead {
+  const Number* data;
   int64_t stride;
   int count;
   int width;
 };
-__device__ inline HeadRows head_rows(const ConstTensorView& v, int64_t batch, int64_t head, int64_t first, int64_t count) {
+using HeadRows = RowsOfHead<std::uint16_t>;
+template <class Number = std::uint16_t>
+__device__ inline RowsOfHead<Number> head_rows(const ConstTensorView& v, int64_t batch, int64_t head, int64_t first, int64_t count) {
   const int64_t at = shared_or(v, 0, batch) * v.strides[0] + first * v.strides[1] + shared_or(v, 2, head) * v.strides[2];
-  return {static_cast<const std::uint16_t*>(v.data) + at, v.strides[1], static_cast<int>(count), static_cast<int>(v.shape[3])};
+  return {static_cast<const Number*>(v.data) + at, v.strides[1], static_cast<int>(count), static_cast<int>(v.shape[3])};
 }
 
 /// Asks for kRows rows; zeros beyond their count and width, and where is_there(row) is false.
@@ -59,6 +62,26 @@ __device__ __forceinline__ void bring_rows(std::uint32_t to, const HeadRows& row
 template <int kRows, int kWidth, int kThreads = kBlockThreads>
 __device__ __forceinline__ void bring_rows(std::uint32_t to, const HeadRows& rows) {
   bring_rows<kRows, kWidth, kThreads>(to, rows, [](int) { return true; });
+}
+
+/// The same of rows in float32, rounded on their way: no copy does that, so threads write the pieces that they would have asked for.
+template <class Element, int kRows, int kWidth, int kThreads = kBlockThreads, class IsThere>
+__device__ __forceinline__ void bring_rounded_rows(unsigned char* to, const RowsOfHead<float>& rows, const IsThere& is_there) {
+  constexpr int kPieces = kWidth / 8;
+#pragma unroll
+  for (int n = 0; n < kRows * kPieces / kThreads; ++n) {
+    const int at = n * kThreads + static_cast<int>(threadIdx.x);
+    const int row = at / kPieces;
+    const int piece = at % kPieces;
+    uint4 eight = {0, 0, 0, 0};
+    if (row < rows.count && piece * 8 < rows.width && is_there(row)) {
+      const auto* const from = reinterpret_cast<const float4*>(rows.data + row * rows.stride + piece * 8);
+      const float4 a = from[0];
+      const float4 b = from[1];
+      eight = {pack<Element>(a.x, a.y), pack<Element>(a.z, a.w), pack<Element>(b.x, b.y), pack<Element>(b.z, b.w)};
+    }
+    *reinterpret_cast<uint4*>(to + piece_offset<kWidth>(row, piece)) = eight;
+  }
 }
 
 /// Asks for kRows rows, each the one that `numbers` says: zeros where that is below 0, and beyond the width.

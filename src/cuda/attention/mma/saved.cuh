@@ -30,14 +30,27 @@ __device__ inline void load_saved(const AttentionWork& work, const QueryTile& qu
     room.delta[i] = delta;
   }
 }
+/// A tile's rows of the gradient of the outputs; in float32 they are rounded, and there at once.
+template <class Element, int kQueries, int kWidth, int kThreads, class Room, class IsThere>
+__device__ __forceinline__ void bring_out_gradients(const AttentionWork& work, const QueryTile& queries, int64_t head, Room& room,
+                                                    const IsThere& is_there) {
+  const ConstTensorView& from = work.backward.saved.out_gradient;
+  const int64_t batch = queries.sequence.batch;
+  if (from.dtype == DType::f32) {
+    const RowsOfHead<float> rows = head_rows<float>(from, batch, head, queries.first, queries.count);
+    bring_rounded_rows<Element, kQueries, kWidth, kThreads>(room.out_gradient, rows, is_there);
+  } else {
+    const HeadRows rows = head_rows(from, batch, head, queries.first, queries.count);
+    bring_rows<kQueries, kWidth, kThreads>(shared_address(room.out_gradient), rows, is_there);
+  }
+}
 /// Rows of q and of the gradient of the outputs; zeros for queries that see no key. All threads see what load_saved wrote.
-template <int kQueries, int kWidth, class Room>
+template <class Element, int kQueries, int kWidth, class Room>
 __device__ inline void bring_query_rows(const AttentionWork& work, const QueryTile& queries, int64_t head, Room& room) {
   const int64_t batch = queries.sequence.batch;
   const auto is_there = [&](int row) { return room.lse[row] != INFINITY; };
   bring_rows<kQueries, kWidth>(shared_address(room.q), head_rows(work.contents[0].q, batch, head, queries.first, queries.count), is_there);
-  const HeadRows gradients = head_rows(work.backward.saved.out_gradient, batch, head, queries.first, queries.count);
-  bring_rows<kQueries, kWidth>(shared_address(room.out_gradient), gradients, is_there);
+  bring_out_gradients<Element, kQueries, kWidth, kBlockThreads>(work, queries, head, room, is_there);
   copies_commit();
 }
 

@@ -47,8 +47,8 @@ __device__ inline Staged bring_queries(const Step<K>& at) {
   __syncthreads();  // nobody reads those before any more
   bring_rows<K::kQueries, K::kWidth, kBackwardThreads>(shared_address(at.room.q),
                                                        head_rows(work.contents[0].q, batch, at.tile.head, queries.first, queries.count));
-  bring_rows<K::kQueries, K::kWidth, kBackwardThreads>(
-      shared_address(at.room.out_gradient), head_rows(work.backward.saved.out_gradient, batch, at.tile.head, queries.first, queries.count));
+  bring_out_gradients<typename K::Element, K::kQueries, K::kWidth, kBackwardThreads>(work, queries, at.tile.head, at.room,
+                                                                                     [](int) { return true; });
   if constexpr (K::kFeatured) bring_features<K>(at);
   copies_commit();
   load_saved<K::kQueries>(work, queries, at.tile.head, at.room);

@@ -64,7 +64,8 @@ const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& 
   if (work.scale == 0) return "a scale of 0";
   if (widest(work) > kMostWidth) return "heads of more than 128 channels";
   const ConstTensorView& gradient = job.saved.out_gradient;
-  if (gradient.dtype != work.q.dtype) return "a gradient of another dtype";
+  if (gradient.dtype != work.q.dtype && gradient.dtype != DType::f32) return "a gradient of another dtype";
+  if (gradient.dtype != work.q.dtype && work.q.dtype == DType::f16) return "a float32 gradient of what is computed in float16's range";
   if (!is_in_pieces(gradient)) return "channels that do not lie in aligned pieces of 16 bytes";
   int64_t shifted = 0;
   int64_t tables = 0;

@@ -28,7 +28,7 @@ __device__ inline void begin_queries(const Strip<K>& at) {
   auto* const gradients = reinterpret_cast<std::uint32_t*>(at.gradients);
   for (int n = static_cast<int>(threadIdx.x); n < kQueries * at.gradient_pitch / 2; n += kBlockThreads) gradients[n] = 0;
   __syncthreads();
-  bring_query_rows<kQueries, K::kWidth>(at.work, at.queries, at.head, room);
+  bring_query_rows<typename K::Element, kQueries, K::kWidth>(at.work, at.queries, at.head, room);
 }
 
 /// Keys, and values if they are wanted; zeros for padding, which may be anything. Barriers on both sides.

@@ -22,6 +22,9 @@ struct __nv_bfloat16 {};
 struct float2 {
   float x, y;
 };
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
 struct alignas(16) uint4 {
   std::uint32_t x, y, z, w;
 };
