@@ -76,7 +76,7 @@ PHASOR_HD inline void weights_block(const WeightsWork& work, int64_t index, Room
     make_scores(block, attention, tile, room);
     update_softmax(block, room);
   });
-  fill(block, room.carry, kTile, T{0});
+  fill(block, room.carry, kTile * kMostTerms, T{0});
   each_key_tile(block, attention, queries, head, all, room, [&](const ScoreTile& tile) {
     make_scores(block, attention, tile, room);
     write_row_tile(block, work, work.weights.weights, tile, [&](int i, int j) {
