@@ -77,24 +77,35 @@ __global__ void __launch_bounds__(kThreads) make_row_biases(const __grid_constan
   if (n < decode::row_bias_items(work)) decode::make_row_bias(work, n);
 }
 
-/// q at its positions, which lengths on the device decide.
+__global__ void __launch_bounds__(kThreads) make_dense_biases(const __grid_constant__ decode::DenseBiasWork work) {
+  const std::int64_t n = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (n < decode::dense_bias_items(work)) decode::make_dense_bias(work, n);
+}
+
+/// q at its positions, which lengths on the device decide where none are given.
 Status rotate_queries(const job::CachedAttentionJob& job, const decode::DecodeLayout& layout, const Execution& execution) {
   const ConstTensorView& q = job.attention.q;
   attention::GatherWork positions = {.lengths = job.lengths, .sequences = job.sequences, .room = job::room_of(job), .queries = q.shape[1]};
-  positions.query_positions = static_cast<std::int64_t*>(layout.positions.data);
+  positions.query_positions = layout.made_positions;
   if (Status s = gather_lists(positions, execution); !s) return s;
   job::RotateJob rotation = job::rotation_of(job.attention.content.queries, InOut(q, layout.rotated), layout.positions);
   return run_rotate(rotation, execution);
 }
 
 Status run_decode(const job::CachedAttentionJob& job, const decode::DecodeLayout& layout, const Execution& execution) {
-  if (job.attention.term_count > 0) {
+  if (job.attention.term_count > 0 && !layout.dense_bias) {
     if (Status s = attention::prepare_terms(layout.terms, kWhere, execution); !s) return s;
   }
   if (layout.row_bias) {
     decode::RowBiasWork work = *layout.row_bias;
     const auto kernel = reinterpret_cast<const void*>(&make_row_biases);
     if (Status s = launch(kWhere, {kernel, {blocks_for(row_bias_items(work), kThreads)}, kThreads, 0, execution.stream}, &work); !s)
+      return s;
+  }
+  if (layout.dense_bias) {
+    decode::DenseBiasWork work = *layout.dense_bias;
+    const auto kernel = reinterpret_cast<const void*>(&make_dense_biases);
+    if (Status s = launch(kWhere, {kernel, {blocks_for(dense_bias_items(work), kThreads)}, kThreads, 0, execution.stream}, &work); !s)
       return s;
   }
   if (layout.content_shift.data != nullptr) {
