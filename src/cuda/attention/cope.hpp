@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CoPE in a tile: gates are added up from the query backwards, so tiles of keys come from the last to the first, and room.carry has each
-// query's sum of the tiles before.
+// query's sum of the tiles before, for each CoPE of a call.
 #pragma once
 
 #include "cuda/attention/tile.hpp"
@@ -28,16 +28,17 @@ PHASOR_HD inline void cope_gates(Block& block, const AttentionWork& work, const 
 
 /// room.window (queries, keys) = the counts: sums of gates from the query back to each key, at most rows - 1. The carry goes on.
 template <class T, class Block>
-PHASOR_HD inline void cope_counts(Block& block, const CopeTerm& term, const ScoreTile& tile, Room<T>& room) {
-  const T last = static_cast<T>(term.table.shape[1] - 1);
+PHASOR_HD inline void cope_counts(Block& block, const TermWork& term, const ScoreTile& tile, Room<T>& room) {
+  const T last = static_cast<T>(term.cope.table.shape[1] - 1);
+  T* const carry = room.carry + term.cope_number * kTile;
   block.each([&](int thread, int threads) {
     for (int i = thread; i < tile.queries.count; i += threads) {
-      T sum = room.carry[i];
+      T sum = carry[i];
       for (int j = static_cast<int>(tile.keys) - 1; j >= 0; --j) {
         sum += room.other[i * kScoreRow + j];
         room.window[i * (kWindow + 1) + j] = sum < last ? sum : last;  // NaN, too: its score is NaN by q . k anyway
       }
-      room.carry[i] = sum;
+      carry[i] = sum;
     }
   });
 }
@@ -54,9 +55,10 @@ PHASOR_HD inline T cope_product(const AttentionWork& work, const CopeTerm& term,
 }
 
 template <class T, class Block>
-PHASOR_HD inline void add_cope(Block& block, const AttentionWork& work, const CopeTerm& term, const ScoreTile& tile, Room<T>& room) {
+PHASOR_HD inline void add_cope(Block& block, const AttentionWork& work, const TermWork& of, const ScoreTile& tile, Room<T>& room) {
+  const CopeTerm& term = of.cope;
   cope_gates(block, work, term, tile, room);
-  cope_counts(block, term, tile, room);
+  cope_counts(block, of, tile, room);
   const T scale = static_cast<T>(term.scale);
   each_score(block, tile, [&](int i, int j) {
     const T count = room.window[i * (kWindow + 1) + j];

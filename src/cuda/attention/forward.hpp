@@ -100,8 +100,8 @@ PHASOR_HD inline void begin_rows(Block& block, Room<T>& room) {
     for (int i = thread; i < kTile; i += threads) {
       room.max[i] = -infinity<T>();
       room.sum[i] = 0;
-      room.carry[i] = 0;
     }
+    for (int n = thread; n < kTile * kMostTerms; n += threads) room.carry[n] = 0;
     for (int n = thread; n < kTile * (kValues<T> + 1); n += threads) room.sums[n] = 0;
   });
 }

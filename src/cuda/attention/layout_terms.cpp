@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/attention/layout_terms.hpp"
 
+#include <algorithm>
 #include <cstring>
 
+#include "cuda/bias/work.hpp"
 #include "cuda/tables.hpp"
 #include "spec/format.hpp"
 
@@ -90,6 +92,8 @@ void lay_out_term(const DenseTerm& term, const TermGradient& gradient, const Cal
 void lay_out_term(const CopeTerm& term, const TermGradient& gradient, const Call& call) {
   TermWork& made = add_term(TermUse::cope, call.out);
   made.cope = term;
+  made.cope_number =
+      static_cast<std::uint8_t>(std::count_if(call.out.work.terms, &made, [](const TermWork& one) { return one.use == TermUse::cope; }));
   made.table.table = term.table;
   made.table.gradient = gradient.table;
 }
@@ -116,6 +120,13 @@ bool is_by_distance(const BiasWork& term, const AttentionWork& work) {
   return term.parameters.data == nullptr && static_cast<double>(work.shape.keys) <= term.bias.fire.length;
 }
 
+/// Whether a gradient is asked for by a perceptron of which a block's memory has not room for one distance: scores then go through it one
+/// by one, in memory of the call.
+bool is_wide_on_the_way_back(const job::BiasTermJob& term, const TermGradient& gradient, int64_t heads) {
+  if (gradient.parameters.data == nullptr || !plan::has_perceptron(term.bias)) return false;
+  return distances_together(backward_size(term.bias.mlp, heads)) == 0;
+}
+
 void lay_out_term(const job::BiasTermJob& term, const TermGradient& gradient, const Call& call) {
   AttentionWork& work = call.out.work;
   const int index = work.term_count;
@@ -134,7 +145,7 @@ void lay_out_term(const job::BiasTermJob& term, const TermGradient& gradient, co
     bias.bias = with_numbers(bias.bias, nullptr);  // the plan's own do not travel
     call.out.items.push_back({.kind = ItemKind::parameters, .count = term.parameter_count, .term = index});
   }
-  if (is_by_distance(bias, work)) {
+  if (is_by_distance(bias, work) && !is_wide_on_the_way_back(term, gradient, work.shape.heads)) {
     bias.first_distance = -(work.shape.queries + work.shape.keys);
     bias.distances = work.shape.queries + 2 * work.shape.keys + 1;
     bias.diagonal = call.arena.take_bytes(work.shape.heads * bias.distances * bytes_of(call.out.arithmetic));
@@ -179,8 +190,10 @@ void lay_out_lists(const Call& call) {
 
 Status check_perceptron(const job::AttentionTermJob& term, const char* where, int64_t index) {
   if (term.kind != job::TermKind::bias || term.bias.bias.mlp.width_count <= kMostLayers + 1) return {};
-  return Status::unsupported(spec::format("{}: terms[{}]: a perceptron of {} layers is more than CUDA takes, wanted at most {}", where,
-                                          index, term.bias.bias.mlp.width_count - 1, kMostLayers));
+  return Status::unsupported(
+      spec::format("{}: terms[{}]: a perceptron of {} layers is more than CUDA takes (a layer takes as many times longer as it is wide), "
+                   "wanted at most {}",
+                   where, index, term.bias.bias.mlp.width_count - 1, kMostLayers));
 }
 
 }  // namespace
@@ -188,18 +201,14 @@ Status check_perceptron(const job::AttentionTermJob& term, const char* where, in
 Status lay_out_terms(const job::AttentionJob& job, const char* where, attend::Arena& arena, Layout& out) {
   const Call call = {job, arena, out};
   int64_t terms = 0;
-  int64_t counting = 0;
   for (int64_t t = 0; t < job.term_count; ++t) {
-    counting += job.terms[t].kind == job::TermKind::cope ? 1 : 0;
-    if (counting > 1) {  // a block has room for the counts of one
-      return Status::unsupported(spec::format("{}: terms[{}] is a second CoPE, CUDA takes one", where, t));
-    }
     terms += job.terms[t].kind == job::TermKind::decomposed ? 2 : 1;
     if (Status s = check_perceptron(job.terms[t], where, t); !s) return s;
   }
   if (terms > kMostTerms) {
-    return Status::unsupported(spec::format("{}: {} terms (a decomposed one counts as two) are more than CUDA takes, wanted at most {}",
-                                            where, terms, kMostTerms));
+    return Status::unsupported(
+        spec::format("{}: {} terms (a decomposed one counts as two) are more than the parameter of a CUDA kernel holds, wanted at most {}",
+                     where, terms, kMostTerms));
   }
   for (int64_t t = 0; t < job.term_count; ++t) {
     job::with_term(job.terms[t], [&](const auto& term) { lay_out_term(term, job.terms[t].gradient, call); });

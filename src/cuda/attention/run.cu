@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "cuda/attention/backward/layout.hpp"
 #include "cuda/attention/kernels/kernels.hpp"
+#include "cuda/attention/kernels/merge.hpp"
 #include "cuda/attention/layout.hpp"
 #include "cuda/attention/mma/backward/call.hpp"
 #include "cuda/attention/mma/call.hpp"
 #include "cuda/attention/prepare_terms.hpp"
-#include "cuda/attention/weights.hpp"
 #include "cuda/device.hpp"
 #include "cuda/run.hpp"
 #include "cuda/threads.hpp"
@@ -38,7 +37,8 @@ __global__ void __launch_bounds__(kThreads) sum_parameters(const __grid_constant
   for (int64_t n = blockIdx.x; n < parameter_blocks(work); n += gridDim.x) parameter_block(work, n, memory, block);
 }
 
-__global__ void __launch_bounds__(kThreads) merge_parts(const __grid_constant__ MergeWork work) {
+template <class Work>
+__global__ void __launch_bounds__(kThreads) merge_parts(const __grid_constant__ Work work) {
   __shared__ double lse;
   BlockThreads block;
   for (int64_t n = blockIdx.x; n < merge_rows(work); n += gridDim.x) merge_block(work, n, lse, block);
@@ -159,17 +159,14 @@ Status run_merge(job::MergeJob& job, const Execution& execution) {
   const char* const where = "merge_attention";
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
-  if (job.part_count > attention::kMostParts) {
-    return Status::unsupported(std::string(where) + ": " + std::to_string(job.part_count) +
-                               " parts are more than CUDA takes, wanted at most " + std::to_string(attention::kMostParts));
-  }
-  attention::MergeWork work;
-  std::copy_n(job.parts, job.part_count, work.parts);
-  work.count = job.part_count;
-  work.outputs = job.outputs;
-  if (attention::merge_rows(work) == 0) return {};
-  const auto kernel = reinterpret_cast<const void*>(&attention::merge_parts);
-  return launch(where, {kernel, {blocks_for(attention::merge_rows(work), 1)}, attention::kThreads, 0, execution.stream}, &work);
+  Status status;
+  const bool fits = attention::with_merge(job, [&]<class Work>(Work& work) {
+    if (attention::merge_rows(work) == 0) return;
+    const auto kernel = reinterpret_cast<const void*>(&attention::merge_parts<Work>);
+    const unsigned blocks = blocks_for(attention::merge_rows(work), 1);
+    (void)(status = launch(where, {kernel, {blocks}, attention::kThreads, 0, execution.stream}, &work));
+  });
+  return fits ? status : attention::refused_merge(where, job);
 }
 
 Result<AttentionReport> explain_attention(const job::AttentionJob& job) {

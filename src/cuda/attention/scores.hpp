@@ -92,7 +92,7 @@ PHASOR_HD inline void add_term(Block& block, const AttentionWork& work, const Te
       room.scores[i * kScoreRow + j] += element_at<T>(bias, tile.queries.sequence.batch, query, tile.head, key);
     });
   } else if (term.use == TermUse::cope) {
-    add_cope(block, work, term.cope, tile, room);
+    add_cope(block, work, term, tile, room);
   } else if (term.table.use != RowUse::value) {
     add_table(block, term.table, tile, room, room.scores);
   }

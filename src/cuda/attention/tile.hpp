@@ -41,7 +41,8 @@ struct Room {
   T max[kTile];
   T sum[kTile];
   T factor[kTile];
-  T carry[kTile];                   // of CoPE
+  T carry[kMostTerms * kTile];      // of each CoPE
+  T by_counts[kMostTerms * kTile];  // gradients, on the way back
   std::int32_t ends[2 * kThreads];  // of rows, by thread, and of all
   std::int32_t row_ends[2];
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of some rows, and outputs over disjoint keys made one.
+// Weights of some rows.
 #pragma once
 
 #include "cuda/attention/forward.hpp"
 
 namespace phasor::cuda::attention {
 
-// ---- Weights: a block has a tile of queries of one head ----
+/// A block has a tile of queries of one head.
 
 struct WeightsWork {
   AttentionWork attention;
@@ -76,7 +76,7 @@ PHASOR_HD inline void weights_block(const WeightsWork& work, int64_t index, Room
     make_scores(block, attention, tile, room);
     update_softmax(block, room);
   });
-  fill(block, room.carry, kTile, T{0});
+  fill(block, room.carry, kTile * kMostTerms, T{0});
   each_key_tile(block, attention, queries, head, all, room, [&](const ScoreTile& tile) {
     make_scores(block, attention, tile, room);
     write_row_tile(block, work, work.weights.weights, tile, [&](int i, int j) {
@@ -86,67 +86,6 @@ PHASOR_HD inline void weights_block(const WeightsWork& work, int64_t index, Room
     });
   });
   write_factors(block, work, queries, head, room);
-}
-
-// ---- Parts made one: a block has a row ----
-
-constexpr int kMostParts = 96;
-struct MergeWork {
-  AttentionPart parts[kMostParts] = {};
-  int64_t count = 0;
-  AttentionOutputs outputs = {};
-};
-PHASOR_HD inline int64_t merge_rows(const MergeWork& work) {
-  const Extents& s = work.outputs.out.shape;
-  return s[0] * s[1] * s[2];
-}
-
-template <class View>
-PHASOR_HD inline int64_t row_of(const View& v, int64_t n) {
-  const int64_t token = n / v.shape[2];
-  return token / v.shape[1] * v.strides[0] + token % v.shape[1] * v.strides[1] + n % v.shape[2] * v.strides[2];
-}
-PHASOR_HD inline double lse_of(const AttentionPart& part, int64_t n) {
-  return job::load_element(part.lse.data, part.lse.dtype, row_of(part.lse, n));
-}
-
-/// The logarithm of the sum of all; -infinity where no part saw a key.
-PHASOR_HD inline double merged_lse(const MergeWork& work, int64_t n) {
-  double top = -infinity<double>();
-  for (int64_t p = 0; p < work.count; ++p) {
-    const double lse = lse_of(work.parts[p], n);
-    top = lse > top ? lse : top;
-  }
-  if (top == -infinity<double>()) top = 0;  // or all are NaN, which is never greater
-  double sum = 0;
-  for (int64_t p = 0; p < work.count; ++p) sum += plan::weight_of_part(lse_of(work.parts[p], n), top);
-  return top + plan::logarithm(sum);
-}
-
-/// Every element of the parts is read before it is written, so that outputs may be one of them.
-template <class Block>
-PHASOR_HD inline void merge_block(const MergeWork& work, int64_t n, double& lse, Block& block) {
-  const TensorView& out = work.outputs.out;
-  block.each([&](int thread, int) {
-    if (thread == 0) lse = merged_lse(work, n);
-  });
-  block.each([&](int thread, int threads) {
-    for (int64_t c = thread; c < out.shape[3]; c += threads) {
-      double sum = 0;
-      for (int64_t p = 0; p < work.count; ++p) {
-        const AttentionPart& part = work.parts[p];
-        const double of_part = lse_of(part, n);
-        if (of_part == -infinity<double>()) continue;  // it saw nothing: what it holds counts for nothing, NaN too
-        const int64_t at = row_of(part.out, n) + c * part.out.strides[3];
-        sum += plan::weight_of_part(of_part, lse) * job::load_element(part.out.data, part.out.dtype, at);
-      }
-      job::store_element(out.data, out.dtype, row_of(out, n) + c * out.strides[3], sum);
-    }
-  });
-  block.each([&](int thread, int) {
-    const TensorView& to = work.outputs.lse;
-    if (thread == 0 && to.data != nullptr) job::store_element(to.data, to.dtype, row_of(to, n), lse);
-  });
 }
 
 }  // namespace phasor::cuda::attention

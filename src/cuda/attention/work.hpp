@@ -72,6 +72,7 @@ struct TermSums {
 enum class TermUse : std::uint8_t { table, bias, dense, cope };
 struct TermWork {
   TermUse use = TermUse::table;
+  std::uint8_t cope_number = 0;  // of several CoPEs: each counts for itself
   TableWork table;
   BiasWork bias;
   ConstTensorView dense = {};
@@ -142,7 +143,7 @@ struct BackwardWork {
   int64_t slots = -1;         // (blocks, slot_size): what blocks have for themselves
   int64_t slot_size = 0;
   int64_t content_shift = -1;  // in a slot: (heads or 1, D)
-  int64_t carry = -1;          // in a slot: CoPE's sums at each tile of keys
+  int64_t carry = -1;          // in a slot: sums of each CoPE at each tile of keys
 };
 
 struct AttentionWork {

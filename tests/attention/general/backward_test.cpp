@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward of CUDA's general kernels, run on the host, against the double reference: several terms at once, sequences, positions,
-// sinks, dropout, 16 bits; and what must not matter.
+// sinks, dropout, 16 bits, several CoPEs, wide perceptrons; and what must not matter.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,6 +8,7 @@
 #include "attention/general/hidden_keys.hpp"
 #include "attention/general/machine.hpp"
 #include "attention/support/held.hpp"
+#include "cuda/bias/work.hpp"
 
 namespace phasor::test {
 namespace {
@@ -143,19 +144,74 @@ TEST(CudaAttentionBackwardOnHost, the_order_of_blocks_does_not_change_a_bit) {
   }
 }
 
-/// Their counts would need a place each.
-TEST(CudaAttentionBackwardOnHost, a_second_cope_is_refused_with_words) {
-  const ReplacedBackend general = general_attention();
-  ref::Problem p = random_problem(kShape, 5);
-  for (const NamedScheme& one : every_scheme(kShape, 1)) {
-    if (one.name == "cope") p.schemes = {one.scheme, one.scheme};
-  }
-  ASSERT_EQ(p.schemes.size(), 2U);
+// ---- Several CoPEs, each with counts of its own ----
+
+constexpr ref::Shape kCounted{.batch = 2, .queries = 39, .keys = 70, .heads = 2, .key_heads = 1, .width = 5, .value_width = 3};
+
+ref::Cope cope(const ref::Shape& s, std::int64_t rows, double gate_scale, bool per_head) {
+  Numbers random(static_cast<std::uint64_t>(rows));
+  return {.rows = rows,
+          .per_head = per_head,
+          .table = random.values(rows * s.width * (per_head ? s.heads : 1)),
+          .gate_scale = gate_scale,
+          .term_scale = 0.6};
+}
+/// Those that saturate at once, after some tiles, and never.
+ref::Problem counted_problem(const ref::Shape& s) {
+  ref::Problem p = random_problem(s, 3);
   p.visibility.causal = true;
-  Bridge bridge(p, DType::f32);
-  const Status status = bridge.forward();
-  EXPECT_EQ(status.kind(), ErrorKind::unsupported);
-  EXPECT_EQ(status.message(), "attention: terms[1] is a second CoPE, CUDA takes one");
+  p.schemes = {cope(s, 2, 1.3, true), cope(s, 20, -0.7, false), cope(s, 90, 0.4, true)};
+  return p;
+}
+
+TEST(SeveralCopesOnHost, count_for_themselves) {
+  const ReplacedBackend general = general_attention();
+  expect_as_reference(counted_problem(kCounted), "three");
+  ref::Problem p = counted_problem(kCounted);
+  p.visibility.left = 20;
+  p.softcap = 3;
+  expect_as_reference(p, "window and soft cap");
+  p = counted_problem(kCounted);
+  p.visibility.prefix = {50, 0};
+  p.visibility.key_mask.assign(2 * 70, 1);
+  for (std::size_t j = 0; j < 140; j += 3) p.visibility.key_mask[j] = 0;
+  expect_as_reference(p, "prefix and padding");
+}
+
+TEST(SeveralCopesOnHost, count_in_each_sequence) {
+  ref::Shape s = kCounted;
+  s.batch = 1;
+  ref::Problem p = counted_problem(s);
+  p.visibility.query_starts = {0, 3, 3, 36, 39};
+  p.visibility.key_starts = {0, 1, 5, 45, 70};
+  const ReplacedBackend general = general_attention();
+  expect_as_reference(p, "varlen");
+}
+
+// ---- Perceptrons of which a block has no room for one distance ----
+
+TEST(WidePerceptronOnHost, has_its_gradients_score_by_score) {
+  constexpr std::int64_t kHidden = 4200;
+  constexpr ref::Shape kFew{.batch = 2, .queries = 5, .keys = 7, .heads = 2, .key_heads = 1, .width = 4, .value_width = 3};
+  Numbers random(4);
+  std::vector<std::int64_t> widths = {1, kHidden, kFew.heads};
+  plan::MlpSource mlp;
+  mlp.widths = widths.data();
+  mlp.width_count = 3;
+  ASSERT_EQ(cuda::distances_together(cuda::backward_size(mlp, kFew.heads)), 0);
+  ref::Problem p = random_problem(kFew, 3);
+  p.visibility.causal = true;
+  ref::Fire fire;
+  fire.widths = {1, kHidden, kFew.heads};
+  fire.mlp = random.values(2 * kHidden + (kHidden + 1) * kFew.heads, -0.02, 0.02);
+  fire.c = 0.3;
+  fire.length = 3.7;
+  p.schemes = {fire};
+  const ReplacedBackend general = general_attention();
+  expect_as_reference(p, DType::f64, "beyond its length");
+  std::get<ref::Fire>(p.schemes[0]).length = 64;  // one value per distance would be all there is
+  expect_as_reference(p, DType::f64, "within its length");
+  expect_as_reference(p, DType::f32, "within its length, in float32");
 }
 
 }  // namespace

@@ -25,6 +25,9 @@ Status gathered_on(Machine& machine, const job::CachedAttentionJob& job, const W
   ++(layout.most_keys > 0 ? packed_calls : roomy_calls);
   calls_in_pieces += layout.gather.in_pieces ? 1 : 0;
   each_block(cuda::attention::gather_items(layout.gather), [&](std::int64_t n) { cuda::attention::gather_item(layout.gather, n); });
+  for (const cuda::attention::KeyedWork& work : layout.keyed) {
+    each_block(cuda::attention::keyed_items(work), [&](std::int64_t n) { cuda::attention::copy_keyed(work, n); });
+  }
   constexpr int kThreads = 3;
   each_block(kThreads * cuda::attention::gather_tokens(layout.gather), [&](std::int64_t n) {
     const cuda::attention::GatherThread thread = {static_cast<int>(n % kThreads), kThreads};
@@ -129,7 +132,7 @@ class PagedCall {
   job::CachedAttentionJob job_;
 };
 
-/// Calls of attention are gathered for a machine; ragged ones with something by key, which CUDA refuses, are as they are.
+/// Calls of attention are gathered for a machine; ragged ones with something by key are as they are: over a cache all sequences share it.
 template <class Machine>
 void paged_by(backend::Backend& backend) {
   static const auto stays = [](const job::AttentionJob& job) {

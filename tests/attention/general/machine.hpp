@@ -11,6 +11,7 @@
 #include "backend/replaced.hpp"
 #include "cpu/run.hpp"
 #include "cuda/attention/backward/layout.hpp"
+#include "cuda/attention/kernels/merge.hpp"
 #include "cuda/host/block.hpp"
 
 namespace phasor::test {
@@ -85,14 +86,12 @@ struct AttentionMachine {
 };
 
 inline Status general_merge(job::MergeJob& job, const Execution& /*execution*/) {
-  auto work = std::make_unique<cuda::attention::MergeWork>();
-  std::copy_n(job.parts, job.part_count, work->parts);
-  work->count = job.part_count;
-  work->outputs = job.outputs;
-  double lse = 0;
-  HostBlock block{cuda::attention::kThreads};
-  for (std::int64_t n = cuda::attention::merge_rows(*work) - 1; n >= 0; --n) cuda::attention::merge_block(*work, n, lse, block);
-  return {};
+  const bool fits = cuda::attention::with_merge(job, [](const auto& work) {
+    double lse = 0;
+    HostBlock block{cuda::attention::kThreads};
+    for (std::int64_t n = cuda::attention::merge_rows(work) - 1; n >= 0; --n) cuda::attention::merge_block(work, n, lse, block);
+  });
+  return fits ? Status() : cuda::attention::refused_merge("merge_attention", job);
 }
 
 /// Attention is done by a machine, forward and on the way back.

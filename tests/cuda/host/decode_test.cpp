@@ -87,7 +87,42 @@ TEST(Decode, takes_what_models_decode_with) {
   shaw.side = TableSide::value;
   EXPECT_FALSE(call.is_taken({.terms = {shaw}}));
   EXPECT_FALSE(call.is_taken({.dropout = {.probability = 0.5}}));
-  EXPECT_FALSE(call.is_taken({.query_positions = positions_from(3)}));
+}
+
+/// Positions by which nothing goes, or queries are rotated alone.
+TEST(Decode, takes_positions_that_do_not_say_who_is_seen) {
+  const Call call;
+  const RotaryContent rotated = {*Rotary::make({.head_dim = 128}), KeyState::rotated};
+  const Positions at = positions_from(3);
+  const Extents mask = {2, 1, 1, 64};
+  const DenseTerm dense = {{call.memory, DType::f32, mask, contiguous_strides(mask)}};
+  EXPECT_TRUE(call.is_taken({.query_positions = at}));
+  EXPECT_TRUE(call.is_taken({.content = rotated, .terms = {dense}, .query_positions = at, .key_positions = at}));
+  EXPECT_EQ(call.layout_of({.content = rotated, .query_positions = at})->positions.offset, 3);
+  EXPECT_FALSE(call.is_taken({.visibility = {.mask = Mask::causal}, .query_positions = at}));
+  EXPECT_FALSE(call.is_taken({.visibility = {.left = 9}, .key_positions = at}));
+  EXPECT_FALSE(call.is_taken({.terms = {BiasTerm{*Bias::make(Alibi{.heads = 8})}}, .query_positions = at}));
+}
+
+/// A bias in full: by distance, of a query each; heads share it where they did.
+TEST(Decode, a_bias_in_full_is_a_bias_of_each_query) {
+  Call call;
+  const Extents q = {2, 3, 8, 128};
+  call.inputs.q = {call.memory, DType::bf16, q, contiguous_strides(q)};
+  for (const std::int64_t heads : {1, 8}) {
+    const Extents shape = {1, 3, heads, 64};
+    const DenseTerm dense = {{call.memory, DType::bf16, shape, contiguous_strides(shape)}};
+    const std::optional<DecodeLayout> layout = call.layout_of({.terms = {dense}});
+    ASSERT_TRUE(layout && layout->dense_bias);
+    EXPECT_EQ(layout->work.first_distance, -2);
+    EXPECT_EQ(layout->work.distances, 64 + 2);
+    EXPECT_EQ(layout->work.far_left, 63);
+    EXPECT_EQ(layout->work.diagonal_strides[0], 3 * heads * 66);
+    EXPECT_EQ(layout->work.diagonal_strides[1], heads * 66);
+    EXPECT_EQ(layout->work.diagonal_strides[2], heads == 1 ? 0 : 66);
+    EXPECT_FALSE(call.is_taken({.terms = {dense}, .softcap = 5}));
+    EXPECT_FALSE(call.is_taken({.terms = {dense, dense}}));
+  }
 }
 
 /// A term that the kernel takes is in its work: a call that is taken without it would be wrong and fast. 2 queries: distances from -1 on.

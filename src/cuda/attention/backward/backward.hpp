@@ -103,7 +103,9 @@ PHASOR_HD inline void backward_tile(Block& block, const BackwardTile<T>& at) {
   const AttentionWork& work = at.work;
   Room<T>& room = at.room;
   bring_positions(block, work, at.tile, room);
-  if (work.backward.carry >= 0) bring_carry(block, at);
+  for (int t = 0; t < work.term_count && work.backward.carry >= 0; ++t) {
+    if (work.terms[t].use == TermUse::cope) bring_carry(block, at, work.terms[t]);
+  }
   make_scores(block, work, at.tile, room);
   if (work.backward.wants_scores) weight_gradients(block, at);
   score_gradients(block, at);
@@ -124,7 +126,7 @@ PHASOR_HD inline void backward_rows(Block& block, const BackwardRows<T>& at) {
   if (seen.first >= seen.end) return;
   bring_saved(block, at);
   for (int t = 0; t < work.term_count; ++t) {
-    if (work.terms[t].use == TermUse::cope) begin_cope(block, at, work.terms[t].cope);
+    if (work.terms[t].use == TermUse::cope) begin_cope(block, at, work.terms[t]);
   }
   const int64_t begin = at.queries.sequence.first_key;
   const int64_t last = begin + at.queries.sequence.keys;

@@ -9,35 +9,38 @@
 
 namespace phasor::cuda::attention {
 
-/// Where the counts of a block's queries at a tile of keys are kept.
+/// Where the counts of a block's queries at a tile of keys are kept: those of a call's CoPEs one behind another.
 template <class T>
-PHASOR_HD inline T* carry_at(const AttentionWork& work, const BackwardPlace& place, const ScoreTile& tile) {
+PHASOR_HD inline T* carry_at(const AttentionWork& work, const BackwardPlace& place, const ScoreTile& tile, int cope_number) {
   const int64_t number = (tile.first_key - tile.queries.sequence.first_key) / kTile;
-  return slot_at<T>(work, place.index, work.backward.carry) + number * kTile;
+  return slot_at<T>(work, place.index, work.backward.carry) + (cope_number * tiles_of(work.shape.keys) + number) * kTile;
 }
 
 template <class T, class Block>
-PHASOR_HD inline void bring_carry(Block& block, const BackwardTile<T>& at) {
-  const T* const from = carry_at<T>(at.work, at.place, at.tile);
+PHASOR_HD inline void bring_carry(Block& block, const BackwardTile<T>& at, const TermWork& term) {
+  const T* const from = carry_at<T>(at.work, at.place, at.tile, term.cope_number);
+  T* const to = at.room.carry + term.cope_number * kTile;
   block.each([&](int thread, int threads) {
-    for (int i = thread; i < kTile; i += threads) at.room.carry[i] = from[i];
+    for (int i = thread; i < kTile; i += threads) to[i] = from[i];
   });
 }
 
-/// The forward's walk. room.factor is where gradients by counts will add up.
+/// The forward's walk.
 template <class T, class Block>
-PHASOR_HD inline void begin_cope(Block& block, const BackwardRows<T>& at, const CopeTerm& term) {
+PHASOR_HD inline void begin_cope(Block& block, const BackwardRows<T>& at, const TermWork& term) {
   Room<T>& room = at.room;
+  T* const carry = room.carry + term.cope_number * kTile;
+  T* const by_counts = room.by_counts + term.cope_number * kTile;
   block.each([&](int thread, int threads) {
-    for (int i = thread; i < kTile; i += threads) room.carry[i] = room.factor[i] = 0;
+    for (int i = thread; i < kTile; i += threads) carry[i] = by_counts[i] = 0;
   });
   const Sequence& s = at.queries.sequence;
   each_key_tile(block, at.work, at.queries, at.head, {s.first_key, s.first_key + s.keys}, room, [&](const ScoreTile& tile) {
-    T* const to = carry_at<T>(at.work, at.place, tile);
+    T* const to = carry_at<T>(at.work, at.place, tile, term.cope_number);
     block.each([&](int thread, int threads) {
-      for (int i = thread; i < kTile; i += threads) to[i] = room.carry[i];
+      for (int i = thread; i < kTile; i += threads) to[i] = carry[i];
     });
-    cope_gates(block, at.work, term, tile, room);
+    cope_gates(block, at.work, term.cope, tile, room);
     cope_counts(block, term, tile, room);
   });
 }
@@ -67,18 +70,19 @@ PHASOR_HD inline void count_gradients(Block& block, const BackwardTile<T>& at, c
 
 /// room.other: gates become the gradient by q . k. A gate is counted by every key that is not after it.
 template <class T, class Block>
-PHASOR_HD inline void gate_gradients(Block& block, const BackwardTile<T>& at, const CopeTerm& term) {
+PHASOR_HD inline void gate_gradients(Block& block, const BackwardTile<T>& at, const TermWork& term) {
   Room<T>& room = at.room;
-  const T scale = static_cast<T>(term.gate_scale);
+  T* const by_counts = room.by_counts + term.cope_number * kTile;
+  const T scale = static_cast<T>(term.cope.gate_scale);
   block.each([&](int thread, int threads) {
     for (int i = thread; i < at.tile.queries.count; i += threads) {
-      T sum = room.factor[i];
+      T sum = by_counts[i];
       for (int j = 0; j < at.tile.keys; ++j) {
         sum += room.window[i * kScoreRow + j];
         T& gate = room.other[i * kScoreRow + j];
         gate = gate == 0 ? T{0} : sum * scale * gate * (1 - gate);
       }
-      room.factor[i] = sum;
+      by_counts[i] = sum;
     }
   });
 }
@@ -132,11 +136,11 @@ PHASOR_HD inline void send_count_rows(Block& block, const BackwardTile<T>& at, c
 
 template <class T, class Block>
 PHASOR_HD PHASOR_OUT_OF_LINE inline void take_cope(Block& block, const BackwardTile<T>& at, const TermWork& term) {
-  bring_carry(block, at);
+  bring_carry(block, at, term);
   cope_gates(block, at.work, term.cope, at.tile, at.room);
-  cope_counts(block, term.cope, at.tile, at.room);
+  cope_counts(block, term, at.tile, at.room);
   count_gradients(block, at, term.cope);
-  gate_gradients(block, at, term.cope);
+  gate_gradients(block, at, term);
   send_gates(block, at);
   send_count_rows(block, at, term, false);
   send_count_rows(block, at, term, true);

@@ -180,7 +180,7 @@ void lay_out_sinks(const job::AttentionBackwardJob& job, SumPlaces& sums, Backwa
 }
 
 /// Everything that says where in the sums, and how many there are.
-Status lay_out_sums(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count) {
+void lay_out_sums(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count) {
   AttentionWork& work = out.work;
   SumPlaces sums;
   const TermNeeds needs = begin_terms(job, work);
@@ -195,10 +195,9 @@ Status lay_out_sums(const job::AttentionBackwardJob& job, BackwardLayout& out, i
   out.before.push_back(item_of(ItemKind::delta, s.batch * s.queries * s.heads, {}));
   lay_out_sinks(job, sums, out);
   end_operands(job, out);
-  if (Status status = lay_out_term_ends(job, sums, out); !status) return status;
+  lay_out_term_ends(job, sums, out);
   count = sums.used();
   out.before.insert(out.before.begin(), item_of(ItemKind::clear, count, {}));
-  return {};
 }
 
 /// Gradients that Hopper's kernels write whole, and that are added to the caller's.
@@ -209,9 +208,9 @@ struct WholeGradients {
 };
 /// What follows Hopper's kernels: parameters of a bias from the gradient by distance, or gradients of tables and of what is added to
 /// queries.
-Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count, WholeGradients& whole) {
+void lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count, WholeGradients& whole) {
   SumPlaces sums;
-  if (Status status = lay_out_term_ends(job, sums, out); !status) return status;
+  lay_out_term_ends(job, sums, out);
   out.finish.clear();  // slots of the general kernels
   const auto end = [&](const TensorView& gradient) { return static_cast<float*>(lay_out_whole_end(gradient, sums, out).data); };
   for (int t = 0; t < out.work.term_count; ++t) {
@@ -223,15 +222,14 @@ Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout
   whole.content_shift = end(job.content_shift);
   count = sums.used();
   out.before = {item_of(ItemKind::clear, count, {})};
-  return {};
 }
-Status lay_out_hopper(const job::AttentionBackwardJob& job, const hopper::Backward& fast, attend::Arena& arena, BackwardLayout& out) {
+void lay_out_hopper(const job::AttentionBackwardJob& job, const hopper::Backward& fast, attend::Arena& arena, BackwardLayout& out) {
   BackwardLayout measured = out;
   int64_t count = 0;
   WholeGradients whole;
-  if (Status s = lay_out_after_hopper(job, measured, count, whole); !s) return s;
+  lay_out_after_hopper(job, measured, count, whole);
   out.work.backward.sums = arena.take_bytes(count * bytes_of(out.arithmetic));
-  if (Status s = lay_out_after_hopper(job, out, count, whole); !s) return s;
+  lay_out_after_hopper(job, out, count, whole);
   out.hopper_backward = fast;
   hopper::Backward& b = *out.hopper_backward;
   if (!out.parameters.empty()) b.diagonal = static_cast<float*>(const_cast<void*>(out.parameters[0].job.diagonal.data));
@@ -248,16 +246,15 @@ Status lay_out_hopper(const job::AttentionBackwardJob& job, const hopper::Backwa
     const TensorView& to = copy.side == MapSide::queries ? job.q : job.k;
     if (is_asked(to)) out.turned.push_back({copy.back, to, copy.at});
   }
-  return {};
 }
 
 /// Places come first, their memory then.
-Status lay_out_with_memory(const job::AttentionBackwardJob& job, attend::Arena& arena, BackwardLayout& out) {
+void lay_out_with_memory(const job::AttentionBackwardJob& job, attend::Arena& arena, BackwardLayout& out) {
   BackwardLayout measured = out;
   int64_t count = 0;
-  if (Status s = lay_out_sums(job, measured, count); !s) return s;
+  lay_out_sums(job, measured, count);
   out.work.backward.sums = arena.take_bytes(count * bytes_of(out.arithmetic));
-  return lay_out_sums(job, out, count);
+  lay_out_sums(job, out, count);
 }
 
 }  // namespace
@@ -266,10 +263,14 @@ Status lay_out_backward(const job::AttentionBackwardJob& job, int compute_major,
   if (Status s = lay_out(job.forward, "attention_backward", arena, out); !s) return s;
   out.work.backward.saved = job.saved;
   const std::optional<hopper::Backward> fast = hopper_backward(out.work, job);
-  if (fast && hopper::takes(*fast, compute_major)) return lay_out_hopper(job, *fast, arena, out);
+  if (fast && hopper::takes(*fast, compute_major)) {
+    lay_out_hopper(job, *fast, arena, out);
+    return {};
+  }
   out.by_mma_backward = compute_major >= mma::kComputeMajor && mma::backward::why_not(out.work, job) == nullptr;
   out.work.backward.rounds_out_gradient = out.by_mma_backward && job.saved.out_gradient.dtype != job.forward.q.dtype;
-  return lay_out_with_memory(job, arena, out);
+  lay_out_with_memory(job, arena, out);
+  return {};
 }
 
 namespace {
@@ -300,7 +301,7 @@ Result<int64_t> hopper_workspace(const job::AttentionBackwardJob& job) {
   put_somewhere(layout.work);
   const std::optional<hopper::Backward> fast = hopper_backward(layout.work, job);
   if (!fast || !hopper::takes(*fast, hopper::kComputeMajor)) return 0;
-  if (Status status = lay_out_hopper(job, *fast, measure, layout); !status) return status;
+  lay_out_hopper(job, *fast, measure, layout);
   return measure.needed();
 }
 
@@ -310,7 +311,7 @@ Result<int64_t> mma_workspace(const job::AttentionBackwardJob& job) {
   if (Status status = lay_out(job.forward, "attention_backward", measure, layout); !status) return status;
   layout.by_mma_backward = mma::backward::why_not(layout.work, job) == nullptr;
   if (!layout.by_mma_backward) return 0;
-  if (Status status = lay_out_with_memory(job, measure, layout); !status) return status;
+  lay_out_with_memory(job, measure, layout);
   return measure.needed();
 }
 

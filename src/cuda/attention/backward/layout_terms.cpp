@@ -10,14 +10,14 @@ namespace {
 
 bool wants_parameters(const BiasWork& bias) { return is_asked(bias.gradient); }
 
-/// body(as it was asked, its number, the term): a decomposed one has become two.
+/// body(as it was asked, the term): a decomposed one has become two.
 template <class Body>
 void each_term(const job::AttentionBackwardJob& job, AttentionWork& work, const Body& body) {
   int at = 0;
   for (int64_t t = 0; t < job.forward.term_count; ++t) {
     const job::AttentionTermJob& asked = job.forward.terms[t];
     const int end = at + (asked.kind == job::TermKind::decomposed ? 2 : 1);
-    while (at < end) body(asked, t, work.terms[at++]);
+    while (at < end) body(asked, work.terms[at++]);
   }
 }
 
@@ -49,7 +49,7 @@ ItemWork item_of(ItemKind kind, int64_t count, const SumWork& sum) {
 
 TermNeeds begin_terms(const job::AttentionBackwardJob& job, AttentionWork& work) {
   TermNeeds needs;
-  each_term(job, work, [](const job::AttentionTermJob& asked, int64_t, TermWork& term) {
+  each_term(job, work, [](const job::AttentionTermJob& asked, TermWork& term) {
     const plan::BiasSource& host = asked.bias.bias;  // its lists are the host's
     if (term.use == TermUse::bias && plan::has_perceptron(host)) term.sums.numbers = backward_size(host.mlp, 1);
   });
@@ -72,6 +72,7 @@ TermNeeds begin_terms(const job::AttentionBackwardJob& job, AttentionWork& work)
 }
 
 void lay_out_slot(AttentionWork& work, int64_t bytes, SumPlaces& slot) {
+  int64_t copes = 0;
   for (int t = 0; t < work.term_count; ++t) {
     TermWork& term = work.terms[t];
     const TableWork& table = term.table;
@@ -83,8 +84,9 @@ void lay_out_slot(AttentionWork& work, int64_t bytes, SumPlaces& slot) {
       const bool at_scores = wants_parameters(term.bias) && way_of(term.bias) == BiasWay::perceptron;
       term.sums.memory = slot.take(kPlaces * term.sums.numbers * static_cast<int64_t>(sizeof(double)) / bytes, at_scores);
     }
-    if (term.use == TermUse::cope) work.backward.carry = slot.take(tiles_of(work.shape.keys) * most(kTile, mma::cope::kQueries));
+    copes += term.use == TermUse::cope ? 1 : 0;
   }
+  if (copes > 0) work.backward.carry = slot.take(copes * tiles_of(work.shape.keys) * most(kTile, mma::cope::kQueries));
 }
 
 void lay_out_term_sums(AttentionWork& work, SumPlaces& sums) {
@@ -108,8 +110,6 @@ namespace {
 
 /// A bias's term, and what it is of.
 struct BiasEnd {
-  const char* where;
-  int64_t index;  // of the term
   const TermWork& term;
   const plan::BiasSource& host;  // its lists are the host's
 };
@@ -146,7 +146,8 @@ TensorView sums_view(const BackwardLayout& out, int64_t at, const Extents& shape
   return {data, out.arithmetic, shape, contiguous_strides(shape), out.work.q.device};
 }
 
-Status end_distances(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
+/// One distance at least has room: wider perceptrons do not go by distance.
+void end_distances(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
   const BiasWork& bias = end.term.bias;
   const int64_t heads = out.work.shape.heads;
   ParameterGradient gradient = {};
@@ -154,12 +155,6 @@ Status end_distances(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
     const int64_t numbers = backward_size(end.host.mlp, heads);
     gradient.together = distances_together(numbers);
     gradient.memory = (numbers * gradient.together + kPerceptronThreads) * static_cast<int64_t>(sizeof(double));
-    if (gradient.together == 0) {
-      return Status::unsupported(
-          spec::format("{}: terms[{}]: the layers of mlp are too wide for CUDA: what one distance needs takes more "
-                       "than {} bytes",
-                       end.where, end.index, kPerceptronBytes));
-    }
   } else {
     gradient.memory = static_cast<int64_t>(sizeof(TermRoom));
   }
@@ -177,10 +172,9 @@ Status end_distances(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
                   sums_view(out, parameters, list)};
   out.parameters.push_back(gradient);
   add_sums_to(bias.gradient, parameters, 1, list, out.after);
-  return {};
 }
 
-Status end_parameters(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
+void end_parameters(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
   const BiasWork& bias = end.term.bias;
   const int64_t heads = out.work.shape.heads;
   switch (way_of(bias)) {
@@ -189,27 +183,26 @@ Status end_parameters(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) 
     case BiasWay::rows: {
       const int64_t rows = bias.bias.rows;
       add_slots_to(some_parameters(bias.gradient, bias.first_head * rows, {1, 1, heads, rows}, {0, 0, rows, 1}), end.term.sums.slot, out);
-      return {};
+      return;
     }
     case BiasWay::numbers: {
       const Extents shape = bias_sums(out.work, bias);
       add_slots_to(some_parameters(bias.gradient, bias.first_head, shape, {0, bias.bias.heads, 1, 0}), end.term.sums.slot, out);
-      return {};
+      return;
     }
     case BiasWay::perceptron:
       break;
   }
   add_slots_to(bias.gradient, end.term.sums.slot, out);
-  return {};
 }
 
-Status end_bias(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
+void end_bias(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
   const job::AttentionShape& s = out.work.shape;
   const BiasWork& bias = end.term.bias;
   if (end.term.sums.features >= 0) {
     add_sums_to(bias.gate_gradient, end.term.sums.features, 1, {s.batch, s.queries, s.heads, 1}, out.finish);
   }
-  return wants_parameters(bias) ? end_parameters(end, sums, out) : Status();
+  if (wants_parameters(bias)) end_parameters(end, sums, out);
 }
 
 void end_table(const TermWork& term, BackwardLayout& out) {
@@ -237,18 +230,16 @@ TensorView lay_out_whole_end(const TensorView& to, SumPlaces& sums, BackwardLayo
   return sums_view(out, at, to.shape);
 }
 
-Status lay_out_term_ends(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out) {
-  Status status;
-  each_term(job, out.work, [&](const job::AttentionTermJob& asked, int64_t t, const TermWork& term) {
+void lay_out_term_ends(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out) {
+  each_term(job, out.work, [&](const job::AttentionTermJob& asked, const TermWork& term) {
     if (term.use == TermUse::bias) {
-      if (status.ok()) status = end_bias({"attention_backward", t, term, asked.bias.bias}, sums, out);
+      end_bias({term, asked.bias.bias}, sums, out);
     } else if (term.use == TermUse::dense) {
       end_dense(term, out);
     } else {
       end_table(term, out);
     }
   });
-  return status;
 }
 
 }  // namespace phasor::cuda::attention

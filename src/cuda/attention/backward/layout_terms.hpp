@@ -40,7 +40,7 @@ void lay_out_slot(AttentionWork& work, int64_t bytes, SumPlaces& slot);
 /// What terms add up in a call.
 void lay_out_term_sums(AttentionWork& work, SumPlaces& sums);
 /// What is done with those, and the sums that this takes besides.
-Status lay_out_term_ends(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out);
+void lay_out_term_ends(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out);
 
 /// The same of a gradient that kernels write whole, as float32: where; data null while measuring, or where none is wanted.
 TensorView lay_out_whole_end(const TensorView& gradient, SumPlaces& sums, BackwardLayout& out);

@@ -4,28 +4,11 @@
 #include <algorithm>
 
 #include "cuda/attention/layout.hpp"
-#include "spec/format.hpp"
 
 namespace phasor::cuda::attention {
 namespace {
 
 bool is_ragged(const job::CachedAttentionJob& asked) { return asked.attention.visibility.query_starts.size > 0; }
-
-/// What goes by key would have to be laid out for every sequence.
-Status check_ragged(const job::CachedAttentionJob& asked) {
-  const job::AttentionJob& a = asked.attention;
-  const char* by_key = a.visibility.key_mask.data != nullptr ? "a key mask" : a.key_positions.given ? "key positions" : nullptr;
-  for (int64_t t = 0; t < a.term_count; ++t) {
-    const job::AttentionTermJob& term = a.terms[t];
-    if (term.kind == job::TermKind::segment) by_key = "segments";
-    if (term.kind == job::TermKind::dense && term.dense.bias.shape[3] != 1) by_key = "a dense bias";
-    if (term.kind == job::TermKind::table && term.table.side == TableSide::key && term.table.features.data != nullptr)
-      by_key = "features of keys";
-  }
-  if (!is_ragged(asked) || by_key == nullptr) return {};
-  return Status::unsupported(
-      spec::format("cached_attention: query_starts beside {} are not on CUDA yet, wanted a batch row for each sequence", by_key));
-}
 
 // ---- Batch rows as one row, in which sequence b has queries b Tq to (b + 1) Tq ----
 
@@ -112,6 +95,8 @@ void pack(const job::CachedAttentionJob& asked, attend::Arena& arena, CachedLayo
   if (!is_ragged(asked)) {
     gather.query_starts = arena.take<int64_t>(starts);
     job.visibility.query_starts = list_of(gather.query_starts, starts, job.device);
+  } else {
+    lay_out_by_key(asked, arena, out);
   }
   out.most_keys = gather.room;
 }
@@ -131,7 +116,6 @@ void give_room(attend::Arena& arena, CachedLayout& out) {
 
 /// `may_pack` false: even where that can be.
 Status lay_out_as(bool may_pack, const job::CachedAttentionJob& asked, attend::Arena& arena, CachedLayout& out) {
-  if (Status s = check_ragged(asked); !s) return s;
   out.job = asked.attention;
   const bool packed = may_pack && lay_in_a_row(out.job, out.terms);
   if (!packed) out.job = asked.attention;

@@ -29,6 +29,20 @@ Status gather_lists(const attention::GatherWork& work, const Execution& executio
   const auto kernel = reinterpret_cast<const void*>(&make_lists);
   return launch(kWhere, {kernel, {blocks_of(items, kThreads)}, kThreads, 0, execution.stream}, &parameter);
 }
+__global__ void __launch_bounds__(kThreads) copy_by_key(const __grid_constant__ attention::KeyedWork work) {
+  const std::int64_t items = attention::keyed_items(work);
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t n = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; n < items; n += step) attention::copy_keyed(work, n);
+}
+Status repeat_by_key(const std::vector<attention::KeyedWork>& all, const Execution& execution) {
+  for (attention::KeyedWork work : all) {
+    const std::int64_t items = attention::keyed_items(work);
+    if (items == 0) continue;
+    const auto kernel = reinterpret_cast<const void*>(&copy_by_key);
+    if (Status s = launch(kWhere, {kernel, {blocks_of(items, kThreads)}, kThreads, 0, execution.stream}, &work); !s) return s;
+  }
+  return {};
+}
 /// A warp has a token at a time.
 template <bool kInPieces>
 __global__ void __launch_bounds__(kThreads) bring_tokens(const __grid_constant__ attention::GatherWork work) {
@@ -39,8 +53,10 @@ __global__ void __launch_bounds__(kThreads) bring_tokens(const __grid_constant__
   for (std::int64_t n = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32; n < tokens; n += step)
     attention::gather_token<kInPieces>(work, n, thread);
 }
-Status gather(const attention::GatherWork& work, const Execution& execution) {
+Status gather(const attention::CachedLayout& layout, const Execution& execution) {
+  const attention::GatherWork& work = layout.gather;
   if (Status s = gather_lists(work, execution); !s) return s;
+  if (Status s = repeat_by_key(layout.keyed, execution); !s) return s;
   const std::int64_t tokens = attention::gather_tokens(work);
   if (tokens == 0) return {};
   attention::GatherWork parameter = work;
@@ -77,24 +93,35 @@ __global__ void __launch_bounds__(kThreads) make_row_biases(const __grid_constan
   if (n < decode::row_bias_items(work)) decode::make_row_bias(work, n);
 }
 
-/// q at its positions, which lengths on the device decide.
+__global__ void __launch_bounds__(kThreads) make_dense_biases(const __grid_constant__ decode::DenseBiasWork work) {
+  const std::int64_t n = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (n < decode::dense_bias_items(work)) decode::make_dense_bias(work, n);
+}
+
+/// q at its positions, which lengths on the device decide where none are given.
 Status rotate_queries(const job::CachedAttentionJob& job, const decode::DecodeLayout& layout, const Execution& execution) {
   const ConstTensorView& q = job.attention.q;
   attention::GatherWork positions = {.lengths = job.lengths, .sequences = job.sequences, .room = job::room_of(job), .queries = q.shape[1]};
-  positions.query_positions = static_cast<std::int64_t*>(layout.positions.data);
+  positions.query_positions = layout.made_positions;
   if (Status s = gather_lists(positions, execution); !s) return s;
   job::RotateJob rotation = job::rotation_of(job.attention.content.queries, InOut(q, layout.rotated), layout.positions);
   return run_rotate(rotation, execution);
 }
 
 Status run_decode(const job::CachedAttentionJob& job, const decode::DecodeLayout& layout, const Execution& execution) {
-  if (job.attention.term_count > 0) {
+  if (job.attention.term_count > 0 && !layout.dense_bias) {
     if (Status s = attention::prepare_terms(layout.terms, kWhere, execution); !s) return s;
   }
   if (layout.row_bias) {
     decode::RowBiasWork work = *layout.row_bias;
     const auto kernel = reinterpret_cast<const void*>(&make_row_biases);
     if (Status s = launch(kWhere, {kernel, {blocks_for(row_bias_items(work), kThreads)}, kThreads, 0, execution.stream}, &work); !s)
+      return s;
+  }
+  if (layout.dense_bias) {
+    decode::DenseBiasWork work = *layout.dense_bias;
+    const auto kernel = reinterpret_cast<const void*>(&make_dense_biases);
+    if (Status s = launch(kWhere, {kernel, {blocks_for(dense_bias_items(work), kThreads)}, kThreads, 0, execution.stream}, &work); !s)
       return s;
   }
   if (layout.content_shift.data != nullptr) {
@@ -138,7 +165,7 @@ Status run_cached_attention(job::CachedAttentionJob& job, const Workspace& works
   if (Status s = attention::lay_out_cached(job, arena, layout); !s) return s;
   if (Status s = arena.check(kWhere); !s) return s;
   if (job::is_empty(job.attention.outputs.out)) return {};
-  if (Status s = gather(layout.gather, execution); !s) return s;
+  if (Status s = gather(layout, execution); !s) return s;
   const Workspace of_attention(layout.workspace);
   if (layout.most_keys == 0) return run_attention(layout.job, of_attention, execution);
   return run_attention(layout.most_keys, layout.job, of_attention, execution);

@@ -26,6 +26,13 @@ bool takes_content(const job::ContentJob& content) {
   if (content.kind == job::ContentKind::plain) return true;
   return content.kind == job::ContentKind::rotary && content.keys_rotated && content.map.kind == job::MapKind::none;
 }
+/// Whether positions that are given change nothing but where queries are rotated: tokens are then as good as positions.
+bool is_seen_by_tokens(const job::AttentionJob& a) {
+  const job::VisibilityJob& see = a.visibility;
+  if (!a.query_positions.given && !a.key_positions.given) return true;
+  const bool by_distance = a.term_count > 0 && a.terms[0].kind != job::TermKind::dense;
+  return !see.causal && see.left == INT64_MAX && see.right == INT64_MAX && !by_distance;
+}
 bool takes(const job::CachedAttentionJob& job) {
   const job::AttentionJob& a = job.attention;
   const job::VisibilityJob& see = a.visibility;
@@ -34,7 +41,7 @@ bool takes(const job::CachedAttentionJob& job) {
   const bool turns = a.content.kind != job::ContentKind::plain;
   if (!takes_content(a.content) || (turns && a.content_shift.data != nullptr) || a.term_count > 1 || a.dropout.probability > 0)
     return false;
-  if (a.query_positions.given || a.key_positions.given || see.prefix.size > 0 || see.query_starts.size > 0) return false;
+  if (!is_seen_by_tokens(a) || see.prefix.size > 0 || see.query_starts.size > 0) return false;
   const int64_t group = a.k.shape[2] == 0 ? 1 : s[2] / a.k.shape[2];
   if (s[1] > kMostQueries || s[0] > 65535 || a.k.shape[2] > 65535 || group > 1024) return false;
   if (job::room_of(job) >= kMost || job.cache_blocks >= kMost || s[0] <= 0 || s[1] <= 0 || s[2] <= 0) return false;
@@ -117,8 +124,30 @@ bool take_table(attend::Arena& arena, DecodeLayout& out) {
   return true;
 }
 
+/// A bias given in full, as one of each query. Not under a soft cap, which the kernel gives to -infinity, too.
+bool take_dense(const job::CachedAttentionJob& job, attend::Arena& arena, DecodeLayout& out) {
+  constexpr int64_t kMostNumbers = int64_t{1} << 28;
+  DecodeWork& work = out.work;
+  if (job.attention.softcap != 0) return false;
+  DenseBiasWork dense = {.bias = job.attention.terms[0].dense.bias, .lengths = job.lengths, .room = work.room};
+  dense.batch = work.batch, dense.queries = work.queries;
+  const int64_t of_query = dense.bias.shape[2] * dense_distances(dense);
+  if (of_query > kMostNumbers / work.queries / work.batch) return false;
+  dense.to = arena.take<float>(dense_bias_items(dense));
+  work.diagonal = dense.to;
+  work.diagonal_strides[0] = work.queries * of_query, work.diagonal_strides[1] = of_query;
+  work.diagonal_strides[2] = dense.bias.shape[2] == 1 ? 0 : dense_distances(dense);
+  work.first_distance = 1 - work.queries;
+  work.distances = dense_distances(dense);
+  work.far_left = work.room - 1;  // the last distance that there may be
+  out.dense_bias = dense;
+  return true;
+}
+
 /// The term of a call as a bias by distance; false: it is another.
-bool lay_out_term(const job::AttentionJob& asked, attend::Arena& arena, DecodeLayout& out) {
+bool lay_out_term(const job::CachedAttentionJob& job, attend::Arena& arena, DecodeLayout& out) {
+  const job::AttentionJob& asked = job.attention;
+  if (asked.terms[0].kind == job::TermKind::dense) return take_dense(job, arena, out);
   job::AttentionJob bias = asked;  // all that is not its term is the decoding kernel's own
   bias.content = {};
   bias.content_shift = {};
@@ -139,7 +168,12 @@ void lay_out_queries(const job::AttentionJob& asked, DType dtype, attend::Arena&
 void lay_out_rotation(const job::AttentionJob& asked, attend::Arena& arena, DecodeLayout& out) {
   const Extents& s = asked.q.shape;
   out.rotates = true;
-  out.positions = {arena.take<int64_t>(s[0] * s[1]), PositionType::i64, {1, s[0], s[1]}, {0, s[1], 1}, asked.device};
+  if (asked.query_positions.given) {
+    out.positions = asked.query_positions.at;
+  } else {
+    out.made_positions = arena.take<int64_t>(s[0] * s[1]);
+    out.positions = {out.made_positions, PositionType::i64, {1, s[0], s[1]}, {0, s[1], 1}, 0, asked.device};
+  }
   lay_out_queries(asked, asked.content.dtype, arena, out);
 }
 
@@ -150,7 +184,7 @@ std::optional<DecodeLayout> lay_out(const job::CachedAttentionJob& job, attend::
   std::optional<DecodeLayout> out(std::in_place);
   out->work = work_of(job);
   const job::AttentionJob& asked = job.attention;
-  if (asked.term_count > 0 && !lay_out_term(asked, arena, *out)) return std::nullopt;
+  if (asked.term_count > 0 && !lay_out_term(job, arena, *out)) return std::nullopt;
   if (asked.content.kind == job::ContentKind::rotary) lay_out_rotation(asked, arena, *out);
   if (asked.content_shift.data != nullptr) {
     out->content_shift = asked.content_shift;

@@ -13,10 +13,12 @@ namespace phasor::cuda::decode {
 
 struct DecodeLayout {
   DecodeWork work;
-  attention::Layout terms;              // of a bias: values by distance
-  std::optional<RowBiasWork> row_bias;  // of a table that meets queries
-  TensorView rotated;                   // q, rotated or shifted; data null: it is not, or it has no memory yet
-  PositionsView positions;              // (B, Tq): where it is
+  attention::Layout terms;                  // of a bias: values by distance
+  std::optional<RowBiasWork> row_bias;      // of a table that meets queries
+  std::optional<DenseBiasWork> dense_bias;  // of a bias given in full
+  TensorView rotated;                       // q, rotated or shifted; data null: it is not, or it has no memory yet
+  Positions positions;                      // (B, Tq): where it is rotated
+  int64_t* made_positions = nullptr;        // the same, where lengths say them
   bool rotates = false;
   ConstTensorView content_shift = {};  // added to q
 };

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables that meet queries, in decoding: a query's number for each distance is made once, before keys are read. Then it is a bias.
+// Biases of each query, in decoding: of tables that meet queries, and those given in full (drafts that form a tree hide each other by one).
+// A query's number for each distance is made once, before keys are read; then it is a bias, and the kernel knows no more of it.
 #pragma once
 
 #include "cuda/attention/place.hpp"
 #include "cuda/attention/tile.hpp"
+#include "job/attention/cached_value.hpp"
 
 namespace phasor::cuda::decode {
 
 using std::int64_t;
+
+// ---- Of a table ----
 
 struct RowBiasWork {
   attention::TableWork term;
@@ -51,6 +55,37 @@ PHASOR_HD inline void make_row_bias(const RowBiasWork& work, int64_t n) {
     if (first + i >= all) break;
     work.to[((first + i) * work.heads + head) * work.distances + at] = static_cast<float>(term.scale) * sums[i];
   }
+}
+
+// ---- Given in full ----
+
+/// Distances from that of the first query to the last key on: 1 - queries to room - 1.
+struct DenseBiasWork {
+  ConstTensorView bias;  // (batch or 1, queries or 1, heads or 1, keys or 1)
+  Integers lengths = {};
+  int64_t room = 0;
+  int64_t batch = 0;
+  int64_t queries = 0;
+  float* to = nullptr;  // (batch, queries, the bias's heads, distances)
+};
+
+PHASOR_HD inline int64_t dense_distances(const DenseBiasWork& work) { return work.room + work.queries - 1; }
+PHASOR_HD inline int64_t dense_bias_items(const DenseBiasWork& work) {
+  return work.batch * work.queries * work.bias.shape[2] * dense_distances(work);
+}
+
+/// Item n of (batch, queries, heads, distances). Where there is no key nobody reads.
+PHASOR_HD inline void make_dense_bias(const DenseBiasWork& work, int64_t n) {
+  const int64_t distances = dense_distances(work);
+  const int64_t head = n / distances % work.bias.shape[2];
+  const int64_t row = n / distances / work.bias.shape[2];
+  const int64_t batch = row / work.queries;
+  const int64_t query = row % work.queries;
+  const int64_t keys = job::keys_of(work.lengths, batch, work.room);
+  const int64_t key = keys - work.queries + query - (n % distances + 1 - work.queries);
+  const bool is_there = key >= 0 && key < keys;
+  const auto at = [&](int axis, int64_t index) { return attention::shared_or(work.bias, axis, index); };
+  work.to[n] = is_there ? attention::element_at<float>(work.bias, batch, at(1, query), head, at(3, key)) : 0;
 }
 
 }  // namespace phasor::cuda::decode
