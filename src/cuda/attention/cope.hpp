@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CoPE in a tile: gates are added up from the query backwards, so tiles of keys come from the last to the first, and room.carry has each
-// query's sum of the tiles before, for each CoPE of a call.
+// CoPE in a tile: gates are added up from the query backwards, so tiles of keys come from the last to the first, and CopeRoom::carry has
+// each query's sum of the tiles before, for each CoPE of a call.
 #pragma once
 
 #include "cuda/attention/tile.hpp"
@@ -26,11 +26,19 @@ PHASOR_HD inline void cope_gates(Block& block, const AttentionWork& work, const 
   });
 }
 
+/// Counts from the query on.
+template <class T, class Block>
+PHASOR_HD inline void begin_copes(Block& block, const AttentionWork& work, Room<T>& room) {
+  for (int t = 0; t < work.term_count; ++t) {
+    if (work.terms[t].use == TermUse::cope) fill(block, room.copes[work.terms[t].cope_number].carry, kTile, T{0});
+  }
+}
+
 /// room.window (queries, keys) = the counts: sums of gates from the query back to each key, at most rows - 1. The carry goes on.
 template <class T, class Block>
 PHASOR_HD inline void cope_counts(Block& block, const TermWork& term, const ScoreTile& tile, Room<T>& room) {
   const T last = static_cast<T>(term.cope.table.shape[1] - 1);
-  T* const carry = room.carry + term.cope_number * kTile;
+  T* const carry = room.copes[term.cope_number].carry;
   block.each([&](int thread, int threads) {
     for (int i = thread; i < tile.queries.count; i += threads) {
       T sum = carry[i];

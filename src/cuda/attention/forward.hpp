@@ -95,13 +95,13 @@ PHASOR_HD inline void update_softmax(Block& block, Room<T>& room) {
 }
 
 template <class T, class Block>
-PHASOR_HD inline void begin_rows(Block& block, Room<T>& room) {
+PHASOR_HD inline void begin_rows(Block& block, const AttentionWork& work, Room<T>& room) {
+  begin_copes(block, work, room);
   block.each([&](int thread, int threads) {
     for (int i = thread; i < kTile; i += threads) {
       room.max[i] = -infinity<T>();
       room.sum[i] = 0;
     }
-    for (int n = thread; n < kTile * kMostTerms; n += threads) room.carry[n] = 0;
     for (int n = thread; n < kTile * (kValues<T> + 1); n += threads) room.sums[n] = 0;
   });
 }
@@ -211,7 +211,7 @@ PHASOR_HD inline void forward_block(const AttentionWork& work, int64_t index, Ro
   const ForwardPlace place = forward_place<T>(work, index);
   const QueryTile queries = query_tile_at(work, place.tile);
   if (queries.count == 0) return;
-  begin_rows(block, room);
+  begin_rows(block, work, room);
   each_key_tile(block, work, queries, place.head, keys_of_split(work, queries.sequence, place.split), room, [&](const ScoreTile& tile) {
     make_scores(block, work, tile, room);
     update_softmax(block, room);

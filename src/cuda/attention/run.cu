@@ -81,9 +81,9 @@ struct Stream {
     return launch(where, {kernels.sum, {blocks}, kThreads, 0, execution.stream}, &parameter);
   }
   Status rotate(job::RotateJob& job) const { return run_rotate(job, execution); }
-  Status blocks(const void* kernel, int64_t count, void* parameter) const {
+  Status blocks(const void* kernel, int64_t count, const AttentionWork& work, void* parameter) const {
     if (count == 0) return {};
-    return launch(where, {kernel, {blocks_for(count, 1)}, kThreads, kernels.room, execution.stream}, parameter);
+    return launch(where, {kernel, {blocks_for(count, 1)}, kThreads, kernels.room(work), execution.stream}, parameter);
   }
   int compute_major() const {
     int device = 0;
@@ -93,13 +93,13 @@ struct Stream {
     if (layout.hopper) return hopper::run(where, *layout.hopper, layout.hopper_workspace, execution.stream);
     if (layout.by_mma) return mma::run(where, layout.work, execution.stream);
     AttentionWork work = layout.work;
-    return blocks(kernels.forward, arithmetic == DType::f64 ? forward_blocks<double>(work) : forward_blocks<float>(work), &work);
+    return blocks(kernels.forward, arithmetic == DType::f64 ? forward_blocks<double>(work) : forward_blocks<float>(work), work, &work);
   }
   Status backward(const BackwardLayout& layout) const {
     if (layout.hopper_backward) return hopper::run(where, *layout.hopper_backward, layout.hopper_workspace, execution.stream);
     if (layout.by_mma_backward) return mma::backward::run(where, layout.work, execution.stream);
     AttentionWork work = layout.work;
-    return blocks(kernels.backward, backward_blocks(work), &work);
+    return blocks(kernels.backward, backward_blocks(work), work, &work);
   }
   Status parameters(const ParameterGradient& gradient) const {
     ParameterGradient work = gradient;
@@ -108,7 +108,9 @@ struct Stream {
     const auto bytes = static_cast<std::size_t>(work.memory);
     return launch(where, {kernel, {blocks_for(parameter_blocks(work), 1)}, kThreads, bytes, execution.stream}, &work);
   }
-  Status weights(const Layout& /*layout*/, WeightsWork work) const { return blocks(kernels.weights, weights_blocks(work), &work); }
+  Status weights(const Layout& /*layout*/, WeightsWork work) const {
+    return blocks(kernels.weights, weights_blocks(work), work.attention, &work);
+  }
 };
 
 DType arithmetic_of(const job::AttentionJob& job) { return job.q.dtype == DType::f64 ? DType::f64 : DType::f32; }

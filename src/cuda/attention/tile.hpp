@@ -3,6 +3,9 @@
 // block is an executor whose each(body) is body(thread, threads) by every thread, with a barrier behind it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+
 #include "cuda/attention/place.hpp"
 #include "job/element.hpp"
 
@@ -25,6 +28,13 @@ constexpr int kShare = kThreads / kTile;
 template <class T>
 constexpr int kValues = sizeof(T) == 8 ? 64 : 128;
 
+/// What a CoPE keeps from tile to tile, by query.
+template <class T>
+struct CopeRoom {
+  T carry[kTile];
+  T by_counts[kTile];  // gradients, on the way back
+};
+
 /// A block's memory. T: float or double.
 template <class T>
 struct Room {
@@ -41,11 +51,18 @@ struct Room {
   T max[kTile];
   T sum[kTile];
   T factor[kTile];
-  T carry[kMostTerms * kTile];      // of each CoPE
-  T by_counts[kMostTerms * kTile];  // gradients, on the way back
   std::int32_t ends[2 * kThreads];  // of rows, by thread, and of all
   std::int32_t row_ends[2];
+  CopeRoom<T> copes[kMostTerms];  // last: a block has as many as its call has CoPEs
 };
+
+/// Of a block of this call: with room for CoPEs that it has not, fewer blocks would share a multiprocessor.
+template <class T>
+std::size_t room_bytes(const AttentionWork& work) {
+  const auto copes =
+      std::count_if(work.terms, work.terms + work.term_count, [](const TermWork& term) { return term.use == TermUse::cope; });
+  return sizeof(Room<T>) - static_cast<std::size_t>(kMostTerms - copes) * sizeof(CopeRoom<T>);
+}
 
 /// Rows of one head of a tensor: (first + row, channel + c).
 struct RowsOf {

@@ -71,12 +71,12 @@ PHASOR_HD inline void weights_block(const WeightsWork& work, int64_t index, Room
   clear_rows(block, work, work.weights.weights, queries, head);
   clear_rows(block, work, work.weights.factors, queries, head);
   const KeySpan all = {queries.sequence.first_key, queries.sequence.first_key + queries.sequence.keys};
-  begin_rows(block, room);
+  begin_rows(block, attention, room);
   each_key_tile(block, attention, queries, head, all, room, [&](const ScoreTile& tile) {
     make_scores(block, attention, tile, room);
     update_softmax(block, room);
   });
-  fill(block, room.carry, kTile * kMostTerms, T{0});
+  begin_copes(block, attention, room);
   each_key_tile(block, attention, queries, head, all, room, [&](const ScoreTile& tile) {
     make_scores(block, attention, tile, room);
     write_row_tile(block, work, work.weights.weights, tile, [&](int i, int j) {

@@ -19,7 +19,7 @@ PHASOR_HD inline T* carry_at(const AttentionWork& work, const BackwardPlace& pla
 template <class T, class Block>
 PHASOR_HD inline void bring_carry(Block& block, const BackwardTile<T>& at, const TermWork& term) {
   const T* const from = carry_at<T>(at.work, at.place, at.tile, term.cope_number);
-  T* const to = at.room.carry + term.cope_number * kTile;
+  T* const to = at.room.copes[term.cope_number].carry;
   block.each([&](int thread, int threads) {
     for (int i = thread; i < kTile; i += threads) to[i] = from[i];
   });
@@ -29,8 +29,8 @@ PHASOR_HD inline void bring_carry(Block& block, const BackwardTile<T>& at, const
 template <class T, class Block>
 PHASOR_HD inline void begin_cope(Block& block, const BackwardRows<T>& at, const TermWork& term) {
   Room<T>& room = at.room;
-  T* const carry = room.carry + term.cope_number * kTile;
-  T* const by_counts = room.by_counts + term.cope_number * kTile;
+  T* const carry = room.copes[term.cope_number].carry;
+  T* const by_counts = room.copes[term.cope_number].by_counts;
   block.each([&](int thread, int threads) {
     for (int i = thread; i < kTile; i += threads) carry[i] = by_counts[i] = 0;
   });
@@ -72,7 +72,7 @@ PHASOR_HD inline void count_gradients(Block& block, const BackwardTile<T>& at, c
 template <class T, class Block>
 PHASOR_HD inline void gate_gradients(Block& block, const BackwardTile<T>& at, const TermWork& term) {
   Room<T>& room = at.room;
-  T* const by_counts = room.by_counts + term.cope_number * kTile;
+  T* const by_counts = room.copes[term.cope_number].by_counts;
   const T scale = static_cast<T>(term.cope.gate_scale);
   block.each([&](int thread, int threads) {
     for (int i = thread; i < at.tile.queries.count; i += threads) {

@@ -45,7 +45,7 @@ Kernels kernels_of(const void* backward) {
           .forward = reinterpret_cast<const void*>(&forward_kernel<T>),
           .weights = reinterpret_cast<const void*>(&weights_kernel<T>),
           .backward = backward,
-          .room = sizeof(Room<T>)};
+          .room = &room_bytes<T>};
 }
 
 }  // namespace phasor::cuda::attention

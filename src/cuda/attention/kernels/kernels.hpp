@@ -17,7 +17,7 @@ struct Kernels {
   const void* forward;
   const void* weights;
   const void* backward;
-  std::size_t room;  // shared memory of a block
+  std::size_t (*room)(const AttentionWork& work);  // shared memory of a block
 };
 Kernels kernels_f32();
 Kernels kernels_f64();
