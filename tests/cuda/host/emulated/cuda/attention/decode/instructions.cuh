@@ -9,9 +9,6 @@
 struct alignas(8) uint2 {
   std::uint32_t x, y;
 };
-struct alignas(16) float4 {
-  float x, y, z, w;
-};
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline bool __any_sync(unsigned lanes, bool x) { return __ballot_sync(lanes, x) != 0; }

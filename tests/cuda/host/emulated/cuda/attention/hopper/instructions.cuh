@@ -5,9 +5,6 @@
 
 #include "cuda/attention/mma/instructions.cuh"
 
-struct alignas(16) float4 {
-  float x, y, z, w;
-};
 inline float __fdividef(float x, float y) { return x / y; }
 inline std::uint32_t __byte_perm(std::uint32_t x, std::uint32_t y, std::uint32_t which) {
   const std::uint64_t bytes = x | std::uint64_t{y} << 32;
