@@ -211,12 +211,88 @@ void pending_errors() {
   std::printf("     4 errors that are pending, or not\n");
 }
 
+/// Tensors on two devices, and a stream of another device than the memory's: refused, and nothing is written.
+void two_devices() {
+  int count = 0;
+  must(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (count < 2) return not_run("two devices");
+  const Rotary rotary = *Rotary::make({.head_dim = 8});
+  const Extents shape = {1, 1, 1, 8};
+  std::vector<std::vector<std::byte>> ones(1, std::vector<std::byte>(32, std::byte{0x3f}));
+  const OnDevice first(ones);
+  must(cudaSetDevice(1), "the second device");
+  const OnDevice second(ones);
+  cudaStream_t of_second = nullptr;
+  must(cudaStreamCreate(&of_second), "a stream of the second device");
+  must(cudaSetDevice(0), "the first device");
+  const TensorView q = {first.memory[0], DType::f32, shape, contiguous_strides(shape), kGpu};
+  const TensorView k = {second.memory[0], DType::f32, shape, contiguous_strides(shape), {DeviceKind::cuda, 1}};
+  const auto untouched = [&] { return first.read(0, 32) == ones[0] && second.read(0, 32) == ones[0]; };
+  expect(rotary.apply(q, k, positions_from(1)).message() == "apply_rotary: k is on cuda:1, wanted cuda:0, where the call's first tensor is",
+         "tensors on two devices");
+  const Status foreign = rotary.apply(q, positions_from(1), {.execution = {.stream = of_second}});
+  expect(foreign.message().find("apply_rotary: CUDA says cudaError") == 0, "a stream of another device says '" + foreign.message() + "'");
+  expect(cudaGetLastError() == cudaSuccess, "its error is consumed");
+  must(cudaDeviceSynchronize(), "two devices");
+  expect(untouched(), "refused calls write nothing");
+  // The second device's memory while the first is current: the bits of the CPU, and the first is current still.
+  expect(rotary.apply(k, positions_from(1), {.execution = {.stream = of_second}}).ok(), "a call on the second device");
+  must(cudaStreamSynchronize(of_second), "the second device");
+  const TensorView host = {ones[0].data(), DType::f32, shape, contiguous_strides(shape), {}};
+  expect(rotary.apply(host, positions_from(1)).ok() && second.read(0, 32) == ones[0], "the second device has other bits");
+  int current = -1;
+  expect(cudaGetDevice(&current) == cudaSuccess && current == 0, "the device that was current is so again");
+  must(cudaStreamDestroy(of_second), "cudaStreamDestroy");
+  std::printf("     3 calls of two devices\n");
+}
+
+/// A kernel of this program, which is built for the devices that the library is built for.
+__global__ void of_this_build() {}
+
+/// Whether the current device can run what this program was built for.
+bool has_code() {
+  cudaFuncAttributes attributes = {};
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&of_this_build));
+  (void)cudaGetLastError();
+  return error == cudaSuccess;
+}
+
+/// A device that the build has no code for: refused in words, and nothing is written. On an H200 a build for CUDA_ARCH=100 alone shows it.
+void without_code() {
+  int count = 0, without = -1;
+  must(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  for (int i = 0; i < count && without < 0; ++i) {
+    must(cudaSetDevice(i), "cudaSetDevice");
+    if (!has_code()) without = i;
+  }
+  must(cudaSetDevice(std::max(without, 0)), "cudaSetDevice");
+  if (without < 0) return not_run("a device without code");
+  const Rotary rotary = *Rotary::make({.head_dim = 8});
+  const Extents shape = {1, 1, 1, 8};
+  const std::vector<std::vector<std::byte>> ones(1, std::vector<std::byte>(32, std::byte{0x3f}));
+  const OnDevice device(ones);
+  const TensorView q = {device.memory[0], DType::f32, shape, contiguous_strides(shape), {DeviceKind::cuda, without}};
+  const Status refused = rotary.apply(q, positions_from(1));
+  expect(refused.message().find("apply_rotary: CUDA says cudaErrorNoKernelImageForDevice") == 0 ||
+             refused.message().find("apply_rotary: CUDA says cudaErrorUnsupportedPtxVersion") == 0,
+         "a device without code says '" + refused.message() + "'");
+  expect(cudaGetLastError() == cudaSuccess, "its error is consumed");
+  expect(device.read(0, 32) == ones[0], "a call without code writes nothing");
+  must(cudaSetDevice(0), "cudaSetDevice");
+  std::printf("     1 call of a device without code\n");
+}
+
 }  // namespace
 }  // namespace phasor::test
 
 int main(int argc, char** argv) {
   using namespace phasor::test;
   const Seeds seeds = seeds_of(argc, argv, 20000);
+  if (seeds.has_first()) without_code();
+  if (!has_code()) {  // nothing else can be
+    std::printf("gpu_rotary: %s (nothing but the refusal: the first device has no code in this build)\n", failures == 0 ? "PASS" : "FAIL");
+    return failures == 0 ? 0 : 1;
+  }
   compare_random_calls(seeds, random_call);
   moves({seeds.calls / 4, seeds.first});
   if (seeds.has_first()) {
@@ -227,7 +303,9 @@ int main(int argc, char** argv) {
     wrong_specs();
     bad_input();
     pending_errors();
+    two_devices();
   }
-  std::printf("gpu_rotary: %s\n", failures == 0 ? "PASS" : "FAIL");
+  // The last line is what the table of tools/gpu_test.sh shows.
+  std::printf("gpu_rotary: %s%s\n", failures == 0 ? "PASS" : "FAIL", words_of_not_run().c_str());
   return failures == 0 ? 0 : 1;
 }

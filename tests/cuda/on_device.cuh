@@ -28,6 +28,15 @@ inline void must(cudaError_t error, const char* what) {
   std::exit(2);
 }
 
+/// Cases that this machine cannot show; a program says them in its last line.
+inline std::vector<std::string> cases_not_run;
+inline void not_run(const char* what) { cases_not_run.emplace_back(what); }
+inline std::string words_of_not_run() {
+  std::string words;
+  for (const std::string& what : cases_not_run) words += (words.empty() ? " (NOT RUN here: " : ", ") + what;
+  return words.empty() ? words : words + ")";
+}
+
 constexpr Device kGpu = {DeviceKind::cuda, 0};
 
 /// Copies of buffers on the device.
