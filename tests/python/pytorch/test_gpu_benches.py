@@ -107,7 +107,7 @@ def test_figures_know_their_targets() -> None:
     assert Figure("of cuDNN", 0.97, 0.97, at_least=True).met and not Figure("of cuDNN", 0.96, 0.97, at_least=True).met
     assert Figure("MiB", 3.0).met is None
     row = Row("forward", "T5", ms=1.5, figures=[Figure("over plain", 1.05, 1.04)], peers={"flash": 2.0, "FlexAttention": "not here: x"})
-    assert line_of(row) == "| forward: T5 | 1.500 | over plain 1.050 (<= 1.04: MISSED) |  | 2.00 | - |  |"
+    assert line_of(row) == "| forward: T5 | 1.500 | over plain 1.050 (<= 1.04: MISSED) | - | 2.00 | - | - |"
     assert line_of(row_from(json.loads(json.dumps(row.as_json())))) == line_of(row)
 
 
