@@ -17,9 +17,9 @@ __global__ void __launch_bounds__(BandFeatures<T>::kThreads, 2) finish_features(
 }
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) sum_lines(const __grid_constant__ BandWork w) {
-  extern __shared__ __align__(16) unsigned char memory[];
+  extern __shared__ __align__(16) unsigned char lines[];  // a name of its own, since its alignment is another
   const LinesPlace at = {int(blockIdx.z), int(blockIdx.y), int(blockIdx.x) / w.parts * T::kWarps, int(blockIdx.x) % w.parts};
-  BandLines<T>(*reinterpret_cast<LinesShared<T>*>(memory), w, at).run();
+  BandLines<T>(*reinterpret_cast<LinesShared<T>*>(lines), w, at).run();
 }
 constexpr unsigned kThreads = 256;
 __global__ void __launch_bounds__(kThreads) sum_parts(const __grid_constant__ BandWork w) {
