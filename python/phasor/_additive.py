@@ -179,6 +179,7 @@ class Sinusoidal:
         """
         at = positions_argument(positions)
         if is_torch(at) and out is None and amplitude is None:
+            torch_backend().seen(at)
             return self._torch_operators().sinusoidal(at, self._text, torch_dtype(dtype))
         ungraded("Sinusoidal", at, amplitude)
         one_device("Sinusoidal", positions=at, out=out)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, empty_like, empty_on_gpu, gpu_of, is_torch
+from phasor._arrays import Array, empty_like, empty_on_gpu, gpu_of, is_torch, torch_backend
 
 __all__ = [
     "empty",
@@ -123,7 +123,9 @@ def written(array: Array) -> Array:
 
 
 def ungraded(where: str, *arrays: Any) -> None:
-    """Refuses PyTorch tensors whose gradient would be lost here."""
+    """Refuses PyTorch tensors whose gradient would be lost here, and shards of them, which the core cannot read."""
+    if any([is_torch(array) for array in arrays]):
+        torch_backend().refuse(where, arrays)
     for array in arrays:
         if is_torch(array) and array.requires_grad:
             import torch
@@ -135,11 +137,13 @@ def ungraded(where: str, *arrays: Any) -> None:
 
 
 def one_device(where: str, **arrays: Any) -> None:
-    """Refuses PyTorch tensors of several devices; lists of them count too."""
+    """Refuses PyTorch tensors of several devices, and shards, which the core cannot read; lists of them count too."""
     tensors = {name: x for name, x in arrays.items() if is_torch(x)}
     for name, x in arrays.items():
         if isinstance(x, (list, tuple)):
             tensors |= {f"{name}[{i}]": one for i, one in enumerate(x) if is_torch(one)}
+    if tensors:
+        torch_backend().refuse(where, tuple(tensors.values()))
     if len(tensors) > 1:  # else there may be no PyTorch to import
         from phasor._torch import checks
 

@@ -31,7 +31,10 @@ from phasor._torch.moves import rerotate_  # noqa: E402
 from phasor._torch.plain import TYPES  # noqa: E402
 from phasor._torch.prepare import list_beside, prepare_attention, prepared  # noqa: E402
 from phasor._torch.rows import rotaries, rotaries_  # noqa: E402
+from phasor._torch.sharding import refuse, seen  # noqa: E402
 from phasor._torch.spec_text import text_of  # noqa: E402
+from phasor._torch import shard_rules  # noqa: E402, F401  (importing registers, for operators that are there)
+from phasor._torch.prepare import shards, vmap as prepare_vmap  # noqa: E402, F401  (the same)
 
 __all__ = [
     "TYPES",
@@ -46,11 +49,13 @@ __all__ = [
     "positions_and_first",
     "prepare_attention",
     "prepared",
+    "refuse",
     "rerotate_",
     "rotaries",
     "rotaries_",
     "rotary",
     "rotary_",
+    "seen",
     "tables",
     "tables_",
     "text_of",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from phasor._torch import checks
+from phasor._torch import checks, recorded
 from phasor._torch.operators import LIBRARY
 from phasor._torch.spec_text import bias_of
 
@@ -41,3 +41,6 @@ LIBRARY.impl("bias", _bias, "CompositeExplicitAutograd")
 @torch.library.register_fake("phasor::bias", lib=LIBRARY)
 def _(q_positions: Tensor, k_positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
     return q_positions.new_empty(_shape(q_positions, k_positions, spec), dtype=dtype)
+
+
+recorded.register_without(torch.ops.phasor.bias.default)

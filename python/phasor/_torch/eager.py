@@ -194,6 +194,7 @@ def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: Table
 
 def positions_and_first(positions: Any, beside: Tensor | None = None, tokens: int | None = None) -> tuple[Tensor | None, Any]:
     """Positions as operators take them: a tensor, or the first of consecutive ones."""
+    sharding.seen(beside)
     at = _torch_positions(positions, beside, tokens)
     return (at, 0) if isinstance(at, Tensor) else (None, 0 if at is None else at)
 
@@ -209,6 +210,7 @@ def cos_sin(rope: Any, positions: Tensor, values: int, dtype: Any) -> tuple[Tens
     """The tables of positions, `values` wide."""
     if positions.requires_grad and _recording():
         raise NotImplementedError("cos_sin: positions require a gradient; rotate by them instead of by their tables")
+    sharding.seen(positions)
     heads = getattr(rope._spec.scaling, "heads", 1)
     wanted = torch.float32 if dtype is None else getattr(torch, dtype) if isinstance(dtype, str) else dtype
     return torch.ops.phasor.cos_sin(positions, words_of(rope), heads, values, wanted)

@@ -82,6 +82,11 @@ def refuse_forward(where: str, tensors: Iterable[Any]) -> None:
     """Refuses what an operator with gradients backward alone would lose, or what PyTorch would refuse in words of its own."""
     if _transforms is not None and _transforms():
         raise NotImplementedError(f"{where}: called inside of a transform of torch.func (grad, vmap, jvp, ...), wanted torch.autograd")
+    refuse_tangents(where, tensors)
+
+
+def refuse_tangents(where: str, tensors: Iterable[Any]) -> None:
+    """Refuses forward-mode gradients, of torch.func's transforms too, where an operator has backward ones alone."""
     if has_tangent(tensors):
         raise NotImplementedError(f"{where}: a tensor has a forward-mode gradient, which would be lost; wanted torch.autograd's backward one")
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from phasor._torch import private
+from phasor._torch import private, sharding
 from phasor._torch.operators import LIBRARY
 
 
@@ -124,11 +124,14 @@ def name_of(overload: Any) -> str:
 
 def register(rule: Rule) -> None:
     """Makes the operator differentiable by its rule."""
+    sharding.by_shards(rule.overload, None)
     if not private.OWN_KERNELS:
         _register_by_library(rule)
         return
 
     def kernel(keyset: Any, *args: Any) -> Any:
+        if sharding.any_sharded(args):
+            return sharding.of_shards(rule.overload, args)
         recording = torch.is_grad_enabled() and any_requires_grad(args)
         if recording:
             _refuse(rule, (i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad))

@@ -145,6 +145,9 @@ def _implement_in_place(name: str, count: int) -> None:
     def autograd(keyset: Any, *args: Any) -> None:
         tensors, positions = args[:count], args[count + 2]
         checks.writable(tensors)
+        if sharding.any_sharded((*tensors, args[count + 1], positions)):  # copy_ knows about placements
+            through_copy(*args)
+            return
         recorded = any([x.requires_grad or x.is_neg() for x in tensors]) or (positions is not None and positions.requires_grad)
         if recorded or private.forward_gradients():
             through_copy(*args)
@@ -174,9 +177,10 @@ def _given(where: str, spec_of: Any, tensors: tuple[Any, ...], positions: Any) -
     if not isinstance(tensors[-1], Tensor):
         raise TypeError(f"{where}: q is a PyTorch tensor and k is {type(tensors[-1]).__name__}, wanted both of one library")
     checks.rotated(where, tensors)
+    if not _compiling():
+        sharding.of_one_kind(where, tensors)
     at, first = positions_and_first(positions, tensors[0])
     of = list_beside(tensors[0], where)(spec_of, "spec_of")
-    sharding.refuse(where, (*tensors, at, of))
     checks.one_device(where, **dict(zip("qk", tensors)), positions=at, spec_of=of)
     return of, at, first
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DTensor: how the operators may be sharded (over batch, tokens, heads), registered when the first DTensor is seen."""
+"""DTensor: how rotations may be sharded (over batch, tokens, heads), as rules of PyTorch's, registered when the first DTensor is seen.
+
+Other operators are called by every rank with its own shards: shards.py cuts what they read, shard_rules.py says which axes each takes.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -22,21 +26,49 @@ def any_sharded(args: tuple[Any, ...]) -> bool:
     return True
 
 
+def seen(*args: Any) -> None:
+    """Registers what there is for DTensors if one is among the arguments: in inference mode no kernel of ours would see it first."""
+    if not torch.compiler.is_dynamo_compiling():
+        any_sharded(args)
+
+
+# Operators that every rank calls with its own shards; None: those that have no rule.
+_BY_SHARDS: dict[Any, Callable[..., Any] | None] = {}
+
+
+def by_shards(overload: Any, call: Callable[..., Any] | None) -> None:
+    """Says how an operator is called with DTensors. `call` takes its arguments and gives its results, DTensors too."""
+    _BY_SHARDS[overload] = call or _BY_SHARDS.get(overload)
+
+
+def of_shards(overload: Any, args: tuple[Any, ...]) -> Any:
+    """The operator of DTensors, by its rule."""
+    call = _BY_SHARDS.get(overload)
+    if call is None:
+        raise NotImplementedError(f"{overload.name().removeprefix('phasor::').split('.')[0]}: {_NO_RULE}")
+    return call(*args)
+
+
+_NO_RULE = "a tensor is a DTensor, wanted the shards of this rank: x.to_local(), and DTensor.from_local of the result"
+
+
 def refuse(where: str, args: tuple[Any, ...]) -> None:
     """Refuses DTensors where there is no rule for them, before PyTorch does in words about operators."""
     module = None if torch.compiler.is_dynamo_compiling() else sys.modules.get("torch.distributed.tensor")
     if module is not None and any([isinstance(x, module.DTensor) for x in args]):
-        raise NotImplementedError(f"{where}: a tensor is a DTensor, wanted the shards of this rank: x.to_local(), and DTensor.from_local of the result")
+        raise NotImplementedError(f"{where}: {_NO_RULE}")
 
 
-def _mixed(tensors: tuple[Any, ...]) -> None:
-    if not all(hasattr(x, "device_mesh") for x in tensors):
-        raise TypeError("rotary: one of q and k is a DTensor and the other is not, wanted two of a kind")
+def of_one_kind(where: str, tensors: tuple[Any, ...]) -> None:
+    """Refuses q and k of which one alone is a DTensor."""
+    found = [hasattr(x, "device_mesh") for x in tensors]
+    if any(found) and not all(found):
+        raise TypeError(f"{where}: one of q and k is a DTensor and the other is not, wanted two of a kind")
 
 
 def placed(tensors: tuple[Any, ...], words: Tensor, positions: Tensor | None, offset: int) -> tuple[Any, Any, int]:
     """Words and positions beside a sharded q. A shard of tokens does not know where it begins, so an offset becomes positions."""
-    _mixed(tensors)
+    of_one_kind("rotary", tensors)
     q = tensors[0]
     if positions is None:
         positions = torch.arange(offset, offset + q.shape[max(q.ndim - 3, 0)], device=q.device)
@@ -45,7 +77,7 @@ def placed(tensors: tuple[Any, ...], words: Tensor, positions: Tensor | None, of
 
 def tables_placed(tensors: tuple[Any, ...], tables: tuple[Any, Any]) -> tuple[Any, Any]:
     """The tables beside sharded tensors."""
-    _mixed(tensors)
+    of_one_kind("rotary", tensors)
     q = tensors[0]
     return _replicated(q, tables[0]), _replicated(q, tables[1])
 
@@ -141,3 +173,21 @@ def _register() -> None:
     for operator in OPERATORS:
         if not operator.in_place:  # in place is functional and copy_, see autograd.py
             register_sharding(operator.overload)(rule(operator.tensors, operator.by_tables))
+    _register_below_autograd()
+
+
+def _register_below_autograd() -> None:
+    """Where no kernel for autograd sees a call (in inference mode, or where such kernels cannot be written) PyTorch asks the tensor's class."""
+    from torch.distributed.tensor import DTensor
+
+    from phasor._torch.operators import LIBRARY
+
+    def asked(overload: Any) -> Any:
+        def call(cls: Any, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+            with torch.no_grad():
+                return of_shards(overload, args)
+
+        return call
+
+    for overload in _BY_SHARDS:
+        torch.library.register_torch_dispatch(overload.name(), DTensor, asked(overload), lib=LIBRARY)

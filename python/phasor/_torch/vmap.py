@@ -16,7 +16,7 @@ from phasor._torch.plain import dense
 Dim = int | None
 
 
-def _mapped_first(x: Tensor, dim: Dim, size: int) -> Tensor:
+def mapped_first(x: Tensor, dim: Dim, size: int) -> Tensor:
     """(V, ...), by a stride of 0 where x is not mapped."""
     return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
@@ -28,12 +28,12 @@ def _as_batch(x: Tensor) -> Tensor:
     return x if x.ndim == 4 else x.flatten(0, 1)
 
 
-def _positions(x: Tensor, dim: Dim, size: int, rows: int) -> Tensor:
+def mapped_positions(x: Tensor, dim: Dim, size: int, rows: int) -> Tensor:
     """Positions of V B rows, from those of one call for each of V: (T), (B, T) or (axes, B, T)."""
     axes = x.ndim - (dim is not None)
     if dim is None and (axes == 1 or x.shape[-2] == 1):
         return x  # shared by every row
-    x = _mapped_first(x, dim, size)
+    x = mapped_first(x, dim, size)
     if axes == 1:
         x = x.unsqueeze(1)  # (V, 1, T)
     if axes == 3:
@@ -41,12 +41,12 @@ def _positions(x: Tensor, dim: Dim, size: int, rows: int) -> Tensor:
     return x.expand(*x.shape[:-2], rows, x.shape[-1]).flatten(-3, -2)
 
 
-def _table(x: Tensor, dim: Dim, size: int, rows: int) -> Tensor:
+def mapped_table(x: Tensor, dim: Dim, size: int, rows: int) -> Tensor:
     """Tables of V B rows, from (T, P), (B, T, P) or (B, T, H, P) of one call for each of V."""
     axes = x.ndim - (dim is not None)
     if dim is None and (axes == 2 or x.shape[0] == 1):
         return x
-    x = _mapped_first(x, dim, size)
+    x = mapped_first(x, dim, size)
     if axes == 2:
         x = x.unsqueeze(1)
     return x.expand(x.shape[0], rows, *x.shape[2:]).flatten(0, 1)
@@ -55,10 +55,10 @@ def _table(x: Tensor, dim: Dim, size: int, rows: int) -> Tensor:
 def _rest(operator: Operator, size: int, rows: int, dims: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
     """What is not rotated, for V B rows."""
     if operator.by_tables:
-        return _table(args[0], dims[0], size, rows), _table(args[1], dims[1], size, rows), *args[2:]
+        return mapped_table(args[0], dims[0], size, rows), mapped_table(args[1], dims[1], size, rows), *args[2:]
     if dims[0] is not None:
         raise NotImplementedError(f"vmap of phasor::{operator.name}: words are mapped, every mapped call must have the same spec")
-    positions = None if args[1] is None else _positions(args[1], dims[1], size, rows)
+    positions = None if args[1] is None else mapped_positions(args[1], dims[1], size, rows)
     return args[0], positions, *args[2:]
 
 
@@ -71,7 +71,7 @@ def _rule(operator: Operator) -> Callable[..., Any]:
             raise RuntimeError(
                 f"vmap: phasor::{operator.name} writes to a tensor that is not mapped; use phasor::{operator.functional._opname}"
             )
-        mapped = [_mapped_first(x, dim, size) for x, dim in zip(args[:count], in_dims)]
+        mapped = [mapped_first(x, dim, size) for x, dim in zip(args[:count], in_dims)]
         rows = mapped[0].shape[1] if mapped[0].ndim == 5 else 1
         batched = [dense(_as_batch(x)) for x in mapped]
         outs = operator.functional(*batched, *_rest(operator, size, rows, in_dims[count:], args[count:]))
@@ -112,13 +112,13 @@ def _tokens_rule(overload: Any, positions_at: int) -> Callable[..., Any]:
         others = [i for i, d in enumerate(in_dims) if d is not None and i not in (0, positions_at)]
         if others or (dim is None and in_dims[positions_at] is None):
             return loop(overload, size, in_dims, args)
-        mapped = _mapped_first(args[0], dim, size)
+        mapped = mapped_first(args[0], dim, size)
         with_rows = mapped.ndim == (5 if by_heads else 4)
         rows = mapped.shape[1] if with_rows else 1
         batched = _as_batch(mapped) if by_heads else mapped.flatten(0, 1) if with_rows else mapped
         rest = list(args[1:])
         if positions is not None:
-            rest[positions_at - 1] = _positions(positions, in_dims[positions_at], size, rows)
+            rest[positions_at - 1] = mapped_positions(positions, in_dims[positions_at], size, rows)
         return overload(dense(batched), *rest).reshape(mapped.shape), 0
 
     return rule
@@ -132,7 +132,7 @@ def _positions_rule(overload: Any) -> Callable[..., Any]:
             return loop(overload, info.batch_size, in_dims, args)
         positions = args[0].movedim(in_dims[0], 0)
         rows = 1 if positions.ndim < 3 else positions.shape[-2]
-        results = overload(_positions(positions, 0, info.batch_size, rows), *args[1:])
+        results = overload(mapped_positions(positions, 0, info.batch_size, rows), *args[1:])
         shape = (info.batch_size,) if positions.ndim == 2 else (info.batch_size, rows)
         if isinstance(results, Tensor):
             return results.reshape(*shape, *results.shape[1:]), 0
@@ -145,7 +145,7 @@ def _bias_rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
     """Positions of queries and keys (T); those of rows (B, T) are looped over."""
     if any(x.ndim - (dim is not None) != 1 for x, dim in zip(args[:2], in_dims)):
         return loop(ops.bias.default, info.batch_size, in_dims, args)
-    rows = (_mapped_first(x, dim, info.batch_size) for x, dim in zip(args[:2], in_dims))
+    rows = (mapped_first(x, dim, info.batch_size) for x, dim in zip(args[:2], in_dims))
     return ops.bias.default(*rows, *args[2:]), 0
 
 

@@ -54,6 +54,7 @@ class Sinusoidal(torch.nn.Module):
 
     def encode(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """The encoding alone, (..., D) for positions (...), of the spec's amplitude."""
+        _torch.seen(positions)
         return torch.ops.phasor.sinusoidal(positions, self.text, dtype)
 
     def extra_repr(self) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 from phasor import _bias, _torch
 from phasor._bias_specs import Alibi, T5Buckets
 from phasor._model import ModelSource, _layers_of, read_model
+from phasor._torch.sharding import refuse
 from phasor._types.model import ModelBias
 
 
@@ -40,6 +41,7 @@ def _positions(queries: Any, keys: Any, device: torch.device) -> tuple[Tensor, T
         return torch.arange(keys - queries, keys, device=device), torch.arange(keys, device=device)
     if not isinstance(keys, Tensor):
         raise TypeError("bias: queries are positions and keys are a number, wanted both alike")
+    _torch.seen(queries, keys)
     return queries, keys
 
 
@@ -76,6 +78,7 @@ class AlibiBias(torch.nn.Module):
         at, of = _positions(queries, keys, device)
         if self.slopes is None:
             return torch.ops.phasor.bias(at, of, self.text, dtype)
+        refuse("AlibiBias with learned slopes", (self.slopes, at, of))
         # Whole distances are exact in float32 up to 2^24, in 16 bits only up to 256 or 2048.
         wide = torch.promote_types(torch.promote_types(dtype, self.slopes.dtype), torch.float32)
         whole = torch.ops.phasor.bias(at, of, self.text, wide)
@@ -117,6 +120,7 @@ class T5Bias(torch.nn.Module):
     def rows(self, queries: Any, keys: Any = None) -> Tensor:
         """The bucket of every query and key: int64 (Tq, Tk) or (B, Tq, Tk)."""
         at, of = _positions(queries, keys, self.weight.device)
+        refuse("T5Bias", (self.weight, at, of))
         return torch.ops.phasor.bias(at, of, self.text, torch.float32).squeeze(-3).long()
 
     def forward(self, queries: Any, keys: Any = None) -> Tensor:

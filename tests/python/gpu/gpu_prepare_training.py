@@ -159,14 +159,21 @@ def test_exported_with_any_length() -> None:
         assert same_bits(program.kv, wanted.kv) and bool(wanted.kv.any()) == cached
 
 
-def test_transforms_are_refused_by_name() -> None:
-    q = numbers(2, TOKENS, HEADS, DIM).to(DEVICE)
+def test_transforms_are_followed_without_caches_and_refused_with_them() -> None:
+    q = numbers(2, TOKENS, HEADS, DIM)
+
+    def call(x: Tensor) -> Tensor:
+        return phasor.prepare_attention(x, rotary=ROPE, q_norm=phasor.HeadNorm(weight=x.new_ones(DIM)))
 
     def to_cache(x: Tensor) -> Tensor:
         return phasor.prepare_attention(x, k=x, rotary=ROPE, k_cache=phasor.Cache(torch.zeros(1, TOKENS, HEADS, DIM, device=DEVICE)))
 
-    for call in (lambda x: phasor.prepare_attention(x, rotary=ROPE), to_cache):
-        with raises(NotImplementedError, "prepare_attention: called inside of (a transform of torch.func|vmap)"):
-            torch.func.vmap(call)(q)
-        with raises(NotImplementedError, "prepare_attention: called inside of a transform of torch.func"):
-            torch.func.grad(lambda x: call(x).sum())(q[0])  # noqa: B023
+    def gradient(x: Tensor) -> Tensor:
+        return torch.func.grad(lambda y: (call(y) * x).sum())(x)
+
+    assert same_bits(torch.func.vmap(call)(q.to(DEVICE)), call(q))
+    assert same_bits(torch.func.vmap(gradient)(q.to(DEVICE)), torch.stack([gradient(x) for x in q]))
+    with raises(NotImplementedError, "prepare_attention: called inside of (a transform of torch.func|vmap)"):
+        torch.func.vmap(to_cache)(q.to(DEVICE))
+    with raises(NotImplementedError, "prepare_attention: called inside of a transform of torch.func"):
+        torch.func.grad(lambda x: to_cache(x).sum())(q[0].to(DEVICE))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""phasor.prepare_attention in what PyTorch does around an operator that trains: deterministic algorithms, exported programs, compiled transforms."""
+"""phasor.prepare_attention in what PyTorch does around an operator that trains: deterministic algorithms, exported programs."""
 
 from __future__ import annotations
 
@@ -58,17 +58,3 @@ def test_exported_with_any_length_and_trained_after_it() -> None:
         out.backward(by)
         made.append((out, run.weight.grad))
     assert all(torch.equal(a, b) for a, b in zip(*made, strict=True))
-
-
-def test_vmap_is_refused_in_a_compiled_program_too() -> None:
-    q = numbers(2, TOKENS, HEADS, DIM)
-
-    def call(x: Tensor) -> Tensor:
-        return torch.func.vmap(lambda one: phasor.prepare_attention(one, rotary=ROPE))(x)
-
-    words = "prepare_attention: called inside of (a transform of torch.func .grad, vmap, jvp, ....|vmap), wanted (torch.autograd|the mapped axis as batch rows or tokens)"
-    with pytest.raises(NotImplementedError, match=words):
-        call(q)
-    with pytest.raises(Exception, match=words):
-        torch.compile(call, fullgraph=True, backend="aot_eager")(q)
-    assert torch.equal(phasor.prepare_attention(q, rotary=ROPE), torch.stack([phasor.prepare_attention(x, rotary=ROPE) for x in q]))  # as batch rows

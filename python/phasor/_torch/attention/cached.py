@@ -13,7 +13,7 @@ from phasor._attention import Call, core_tensors, plan_of
 from phasor._attention.arrays import integer_list
 from phasor._numbers import ungraded
 from phasor._prepare.call import Lists
-from phasor._torch import checks, private
+from phasor._torch import checks, private, sharding
 from phasor._torch.attention.operators import dense_heads, nobody_looks, out_dtype_of, out_dtype_in, tensors_of, workspace_of
 from phasor._torch.attention.place import list_beside_q, put_beside
 from phasor._torch.attention.text import encoded, template
@@ -65,6 +65,7 @@ def _(q: Tensor, caches: Any, numbers: Any, reals: Any, value_width: int, length
 
 def cached_attention(q: Tensor, caches: Lists, width: int, lengths: Any, blocks: Any, call: Call) -> tuple[Tensor, Tensor]:
     """out and lse (B, T, H)."""
+    sharding.refuse(_WHERE, (q, *caches.read, lengths, blocks, *tensors_of(call).values()))
     put_beside(call, q, q)
     given = tensors_of(call)
     ungraded(_WHERE, q, *caches.read, *given.values())

@@ -18,7 +18,7 @@ from phasor._torch.attention.place import put_beside, seed_beside
 from phasor._torch.attention.text import Template, encoded, template
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import direct
-from phasor._torch.sharding import any_sharded
+from phasor._torch.sharding import any_sharded, refuse
 
 _OUT_DTYPE = re.compile(r'"out_dtype":"(\w+)"')  # in the text of a spec
 _MOST_PARTS_OF_A_LAUNCH = 64  # that are merged on CUDA
@@ -239,6 +239,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tens
         from phasor.distributed._dtensor import attention as of_shards
 
         return of_shards(q, k, v, call)
+    refuse("attention", tuple(tensors_of(call).values()))
     put_beside(call, q, k)
     checks.one_device("attention", q=q, k=k, v=v, **tensors_of(call))
     q, k, v = _cast(q, k, v, call)

@@ -21,7 +21,6 @@ from phasor._torch.eager import _beside_fake, positions_and_first, words_of
 from phasor._torch.kernels import rotary_of
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import TYPES, dense
-from phasor._torch.prepare.gradient import no_vmap
 from phasor._torch.recorded import below_autograd
 
 _WHERE = "prepare_attention"
@@ -106,6 +105,10 @@ def _refuse_gradients(tensors: list[Any], written: list[Any]) -> None:
         checks.writable(tuple(x for x in written if isinstance(x, Tensor)))
 
 
+def _no_vmap(*_: Any) -> Any:
+    raise NotImplementedError(f"{_WHERE}: called inside of vmap, wanted the mapped axis as batch rows or tokens")
+
+
 if private.OWN_KERNELS:
 
     def _autograd(keyset: Any, *args: Any) -> None:
@@ -116,7 +119,7 @@ if private.OWN_KERNELS:
         below_autograd(_OVERLOAD, keyset)(*args)
 
     LIBRARY.impl("prepare_attention_", _autograd, "Autograd", with_keyset=True)
-    torch.library.register_vmap("phasor::prepare_attention_", no_vmap, lib=LIBRARY)
+    torch.library.register_vmap("phasor::prepare_attention_", _no_vmap, lib=LIBRARY)
 
 
 # ---- What phasor.prepare_attention calls ----
@@ -158,11 +161,13 @@ def tensor_of(x: Any) -> Any:
 
 
 def _for_operator(heads: tuple[Any, ...], at: Any, call: Any) -> None:
-    """Makes a call one that operators take, or says why it is none."""
+    """Makes a call one that operators take, or says why it is none. What writes to caches has no rule for transforms and shards."""
     call.read = [tensor_of(x) for x in call.read]
-    if not _compiling():  # which has transforms of its own
-        private.refuse_forward(_WHERE, (*heads, at, *call.read, *call.written))
-        sharding.refuse(_WHERE, (*heads, at, *call.read, *call.written))
+    tensors = (*heads, at, *call.read, *call.written)
+    if not _compiling() and (call.written or not private.OWN_KERNELS):  # a compiler has transforms of its own
+        private.refuse_forward(_WHERE, tensors)
+    if call.written:
+        sharding.refuse(_WHERE, tensors)
     _check(_named_call(heads, at, call))
 
 

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from phasor import _core
 from phasor._prepare.call import Lists
-from phasor._torch import checks, private
+from phasor._torch import checks, private, sharding
 from phasor._torch.kernels import rotary_of
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import dense
@@ -30,14 +30,34 @@ LIBRARY.define(
 )
 
 
-def _numbers_of(numbers: list[int]) -> tuple[list[int | None], int]:
-    """For q, k and v the number of the weight of its norm in `read`: -1 for a norm without one, None for no norm. That of the factors, or -1."""
+class Layout(NamedTuple):
+    """Where a call's arrays lie in `read`; -1: not given."""
+
+    norms: list[int | None]  # of q, k and v the weight of its norm: -1 for a norm without one, None for no norm
+    over_all: list[bool]  # whether that norm is over all heads
+    factors: int
+    spec_of: int
+    cos: int
+    sin: int
+
+
+def layout_of(numbers: list[int]) -> Layout:
+    """From the numbers of a call, as phasor/_prepare/call.py writes them."""
     at = 4 if numbers[2] else 3  # after order, between and q's offset
-    found: list[int | None] = []
+    norms: list[int | None] = []
+    over_all: list[bool] = []
     for _ in range(3):
-        found.append(int(numbers[at + 5]) if numbers[at] else None)
+        norms.append(int(numbers[at + 5]) if numbers[at] else None)
+        over_all.append(bool(numbers[at]) and numbers[at + 1] == 1)
         at += 6 if numbers[at] else 1
-    return found, int(numbers[at])
+    factors, spec_of, cos = (int(x) for x in numbers[at : at + 3])
+    return Layout(norms, over_all, factors, spec_of, cos, -1 if cos < 0 else int(numbers[at + 3]))
+
+
+def _numbers_of(numbers: list[int]) -> tuple[list[int | None], int]:
+    """What learns: the weights of norms, and the factors."""
+    found = layout_of(numbers)
+    return found.norms, found.factors
 
 
 def _where(positions: Tensor | None, first: int) -> Tensor | int:
@@ -180,13 +200,19 @@ class PreparedBackward(torch.autograd.Function):
 
 def _register(overload: Any, function: Any, tensors_of: Any) -> None:
     """Gradients of an operator by an autograd function; others than backward ones are refused."""
+    apply_here = super(torch.autograd.Function, function).apply
 
     def kernel(keyset: Any, *args: Any) -> list[Tensor]:
         tensors = tensors_of(args)
-        private.refuse_forward(_WHERE, tensors)
+        private.refuse_tangents(_WHERE, tensors)
+        if sharding.any_sharded(tuple(tensors)):
+            return sharding.of_shards(overload, args)
         below = below_autograd(overload, keyset)
         recording = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-        return list(function.apply(below, args, *tensors) if recording else below(*args))
+        if not recording:
+            return list(below(*args))
+        with private.single_level():  # of torch.func's transforms: functorch has chosen it already
+            return list(apply_here(below, args, *tensors))
 
     LIBRARY.impl(overload.name().removeprefix("phasor::"), kernel, "Autograd", with_keyset=True)
 
@@ -208,12 +234,3 @@ if private.OWN_KERNELS:
     _register(torch.ops.phasor.prepare_attention_backward.default, PreparedBackward, lambda args: (*args[:6], args[7], *args[9]))
 else:
     _register_by_library()
-
-
-def no_vmap(*_: Any) -> Any:
-    """The rule of operators that have none."""
-    raise NotImplementedError(f"{_WHERE}: called inside of vmap, wanted the mapped axis as batch rows or tokens")
-
-
-for _name in ("prepare_attention", "prepare_attention_backward"):
-    torch.library.register_vmap(f"phasor::{_name}", no_vmap, lib=LIBRARY)
