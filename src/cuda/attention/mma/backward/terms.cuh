@@ -72,8 +72,10 @@ __device__ __forceinline__ void take_bias(const TermHere& term, const Step<K>& a
 template <class K>
 __device__ inline void take_dense(const TensorView& to, const Step<K>& at) {
   const ScoreTile& tile = at.tile;
-  float* const first = static_cast<float*>(to.data) + shared_or(to, 0, tile.queries.sequence.batch) * to.strides[0] +
-                       tile.queries.first * to.strides[1] + shared_or(to, 2, tile.head) * to.strides[2] + tile.first_key * to.strides[3];
+  const int64_t batch = to.shape[0] == 1 ? 0 : tile.queries.sequence.batch;
+  const int64_t head = to.shape[2] == 1 ? 0 : tile.head;
+  float* const first = static_cast<float*>(to.data) + batch * to.strides[0] + tile.queries.first * to.strides[1] + head * to.strides[2] +
+                       tile.first_key * to.strides[3];
   for (int n = thread_here(); n < K::kQueries * kKeys; n += kBackwardThreads) {
     const int query = n / kKeys;
     const int key = n % kKeys;
