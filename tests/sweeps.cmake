@@ -119,6 +119,12 @@ set(sweeps
   MmaForward.tables_of_values_over_many_tiles
   MmaForward.tables_of_wide_values
   MmaForward.tables_over_many_tiles
+  # attention/general/mma_dense_test.cpp
+  MmaDense.adds_them_however_they_lie
+  MmaDense.has_the_gradients_of_the_reference
+  MmaDense.has_them_beside_other_terms
+  MmaDense.has_them_of_any_length
+  MmaDense.has_them_under_every_mask
   # attention/general/mma_wide_test.cpp
   MmaWide.all_of_it_of_wide_heads
   MmaWide.all_of_it_under_every_mask

@@ -165,7 +165,11 @@ TEST(MmaBackwardCall, says_what_it_leaves_to_the_general_kernels) {
   gated.gate = on_gpu({2, 300, 8, 1});
   EXPECT_EQ(with(gated), "a gate");
   const DenseTerm dense{on_gpu({1, 300, 8, 700}, DType::f32)};
-  EXPECT_EQ(with(dense), "the gradient of a bias given in full");
+  EXPECT_EQ(with(dense), "");
+  const char* const shared_bias = "the gradient of a bias given in full that queries, keys or key heads share";
+  for (const Extents& shape : {Extents{2, 1, 8, 700}, Extents{1, 300, 8, 1}, Extents{2, 300, 1, 700}}) {
+    EXPECT_EQ(with(DenseTerm{on_gpu(shape, DType::f32)}), shared_bias);
+  }
   EXPECT_EQ(why_not([&](Call& c) {
               c.spec.terms = {dense};
               c.wants_terms = false;

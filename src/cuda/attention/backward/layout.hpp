@@ -42,7 +42,7 @@ Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job);
 /// Says which kernels make the gradients of a call on a device of this compute capability: "by kernels for Hopper", "by mma.sync", "by
 /// general kernels", with ": ..." why where tensor cores would be there, or "refused: ...". Behind it, where those of 16-bit tensors whose
 /// outputs are float32 go elsewhere: ", where outputs are float32 by ...". As if nobody wanted the gradient of a bias given in full, which
-/// only the general kernels make.
+/// the general kernels make where queries, keys or key heads share it.
 std::string gradients_in_words(const job::AttentionJob& forward, int compute_major);
 
 template <class Machine>

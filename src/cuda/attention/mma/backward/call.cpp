@@ -39,9 +39,16 @@ const char* why_not(const BiasWork& bias) {
   if (bias_distance(bias.bias, 1, 0) == 0) return "ALiBi by the key's position";
   return bias.gate.data != nullptr ? "a gate" : nullptr;
 }
-const char* why_not(const TermWork& term) {
+/// Of a bias given in full: each element is one score of a head, or of heads that read one key head, and so of one block.
+const char* why_not_dense(const TensorView& gradient, const job::AttentionShape& shape) {
+  if (gradient.data == nullptr) return nullptr;
+  if (gradient.dtype != DType::f32) return "the gradient of a bias given in full, in float64";
+  const bool shared = gradient.shape[1] == 1 || gradient.shape[3] != shape.keys || (gradient.shape[2] == 1 && shape.key_heads > 1);
+  return shared ? "the gradient of a bias given in full that queries, keys or key heads share" : nullptr;
+}
+const char* why_not(const TermWork& term, const job::AttentionShape& shape) {
   if (term.use == TermUse::bias) return why_not(term.bias);
-  if (term.use == TermUse::dense) return term.dense_gradient.data != nullptr ? "the gradient of a bias given in full" : nullptr;
+  if (term.use == TermUse::dense) return why_not_dense(term.dense_gradient, shape);
   if (term.use == TermUse::cope) return nullptr;  // below
   return why_not(term.table);
 }
@@ -71,7 +78,7 @@ const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& 
   int64_t tables = 0;
   for (int t = 0; t < work.term_count; ++t) {
     const TermWork& term = work.terms[t];
-    if (const char* const why = why_not(term); why != nullptr) return why;
+    if (const char* const why = why_not(term, work.shape); why != nullptr) return why;
     tables += term.use == TermUse::table ? 1 : 0;
     shifted += term.use == TermUse::table && term.table.shift_gradient.data != nullptr ? 1 : 0;
   }

@@ -67,6 +67,24 @@ __device__ __forceinline__ void take_bias(const TermHere& term, const Step<K>& a
   }
 }
 
+/// A bias given in full: every score of the tile to an element that is its own among the block's heads of a sequence, and that no other
+/// block has (layout_terms.cpp). Threads side by side have keys side by side.
+template <class K>
+__device__ inline void take_dense(const TensorView& to, const Step<K>& at) {
+  const ScoreTile& tile = at.tile;
+  const int64_t batch = to.shape[0] == 1 ? 0 : tile.queries.sequence.batch;
+  const int64_t head = to.shape[2] == 1 ? 0 : tile.head;
+  float* const first = static_cast<float*>(to.data) + batch * to.strides[0] + tile.queries.first * to.strides[1] + head * to.strides[2] +
+                       tile.first_key * to.strides[3];
+  for (int n = thread_here(); n < K::kQueries * kKeys; n += kBackwardThreads) {
+    const int query = n / kKeys;
+    const int key = n % kKeys;
+    if (query >= tile.queries.count || key >= tile.keys) continue;
+    const auto* const number = reinterpret_cast<const std::uint16_t*>(number_of<K>(at.room.gradients(), key, query));
+    add_one(first + query * to.strides[1] + key * to.strides[3], widened<typename K::Element>(*number));
+  }
+}
+
 /// Terms from the last to the first: the last table's rows are there. Gradients of scores are, too.
 template <class K>
 __device__ __forceinline__ void take_terms(const Step<K>& at, Staged& staged, KeySums<K>& keys, float (&q)[K::kChannels / 8][4]) {
@@ -79,6 +97,7 @@ __device__ __forceinline__ void take_terms(const Step<K>& at, Staged& staged, Ke
       add_up_runs<K, RowUse::query>(at.room, OfDistances());
       take_bias<K>(at.room.terms[t], at);
     }
+    if (term.use == TermUse::dense && term.dense_gradient.data != nullptr) take_dense<K>(term.dense_gradient, at);
     if (term.use != TermUse::table || is_of_values(term)) continue;
     const TableHere<K> table = table_here<K>(at, t, place_of_rows<K>(at, staged, t));
     if constexpr (K::kFeatured) {
