@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree
 
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import dense
@@ -54,7 +53,7 @@ def _rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
     heads, (words, positions, first, read, numbers, reals) = args[:3], args[3:]
     layout, size = layout_of(numbers), info.batch_size
     of_read = in_dims[6] if isinstance(in_dims[6], (list, tuple)) else [in_dims[6]] * len(read)
-    of_words = _pytree.tree_leaves(in_dims[3])
+    of_words = in_dims[3] if isinstance(in_dims[3], (list, tuple)) else [in_dims[3]]
     if any([dim is not None for dim in of_words]):
         raise NotImplementedError("prepare_attention: words are mapped by vmap, wanted the same specs in every mapped call")
     if any([norm is not None and norm >= 0 and of_read[norm] is not None for norm in layout.norms]):
