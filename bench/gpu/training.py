@@ -202,7 +202,7 @@ def row_of(name: str, size: Size, device: str) -> dict[str, Any]:
     """What three runs gave, how far ours is from theirs, and the noise."""
     found = trained_in_three_ways(name, size, device)
     difference, noise = (worst_difference(found["theirs"], found[which]) for which in ("ours", "noise"))
-    row = {"difference": difference, "noise": noise, **{which: asdict(run) for which, run in found.items()}}
+    row = {"difference": difference, "noise": noise, **{which: asdict(found[which]) for which in ("theirs", "ours")}}
     if not difference <= max(2 * noise, LEAST_NOISE):
         row["error"] = f"losses differ by {difference:.1e} where noise is {noise:.1e}"
     return row
