@@ -352,7 +352,7 @@ std::string gradients_in_words(const job::AttentionJob& forward, int compute_maj
   BackwardLayout layout;
   if (Status s = lay_out(forward, "attention_backward", measure, layout); !s) return "refused: " + s.message();
   put_somewhere(layout.work);
-  const std::string words = kernels_in_words(job, compute_major, layout.work);
+  std::string words = kernels_in_words(job, compute_major, layout.work);
   if (bytes_of(forward.q.dtype) != 2) return words;
   job.saved.out.dtype = job.saved.out_gradient.dtype = DType::f32;  // nobody has said what outputs will be
   const std::string of_wide = kernels_in_words(job, compute_major, layout.work);
