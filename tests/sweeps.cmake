@@ -301,6 +301,7 @@ set(sweeps
   CudaPrepareOnHost.plain_calls_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.squads_give_plain_calls_the_bytes_of_the_cpu_too
   CudaPrepareOnHost.values_by_channels_have_a_kernel_of_their_own_and_give_the_bytes_of_the_cpu
+  CudaPrepareOnHost.plain_calls_of_mla_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu
   # cuda/host/backward_test.cpp
   CudaBackwardOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   # prepare/backward_random_test.cpp, prepare/backward_test.cpp
@@ -312,4 +313,11 @@ set(sweeps
   RandomPrepares.by_hundreds_give_what_the_naive_one_gives
   # spec/serialised_test.cpp
   Serialised.what_would_be_too_long_to_read_is_not_written
+  # attention/general/backward_test.cpp
+  SeveralCopesOnHost.count_for_themselves
+  WidePerceptronOnHost.has_its_gradients_score_by_score
+  # attention/general/drafts_test.cpp
+  TreeDrafts.are_their_branches_when_gathered_for_mma
+  # attention/general/ragged_by_key_test.cpp
+  RaggedByKey.is_the_cpu_by_mma
 )
